@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 from sklearn.datasets import load_digits
 
-from noiseworthy.deploy.flower.inprocess import InProcessGrid
+from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower.mod import pay_and_noise
 
 OWNERS, ROUNDS = 100, 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.errors import InvalidInput
 
 T = TypeVar("T")
+Real: TypeAlias = NDArray[np.float64]
 
 
-def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def _numbers(name: str, value: ArrayLike) -> Real:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -24,42 +25,32 @@ def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _offender(array: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:
-    """The first value that fails, with its position when there are several."""
-    if array.ndim == 0:
-        return f"got {array.item():g}"
-    index = int(np.flatnonzero(bad)[0])
-    return f"got {array.ravel()[index]:g} for client {index}"
+def _all(name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str) -> Real:
+    """The array where all of it is good; else the first value that is not, by its place among several."""
+    if not np.all(good):
+        first = array.ravel()[index := int(np.argmin(good))]
+        where = f" for client {index}" if array.ndim else ""
+        raise InvalidInput(_line(f"{name} must {must}, got {first:g}{where}", remedy))
+    return array
 
 
-def positive(name: str, value: ArrayLike, *, remedy: str = "") -> NDArray[np.float64]:
+def positive(name: str, value: ArrayLike, *, remedy: str = "") -> Real:
     """Finite numbers above zero, as a float64 array of the shape given."""
     array = _numbers(name, value)
-    bad = ~(np.isfinite(array) & (array > 0))
-    if np.any(bad):
-        raise InvalidInput(_line(f"{name} must be finite and above 0, {_offender(array, bad)}", remedy))
-    return array
+    return _all(name, array, np.isfinite(array) & (array > 0), "be finite and above 0", remedy)
 
 
-def non_negative(name: str, value: ArrayLike, *, remedy: str = "") -> NDArray[np.float64]:
+def non_negative(name: str, value: ArrayLike, *, remedy: str = "") -> Real:
     """Finite numbers of at least zero, as a float64 array of the shape given."""
     array = _numbers(name, value)
-    bad = ~(np.isfinite(array) & (array >= 0))
-    if np.any(bad):
-        raise InvalidInput(_line(f"{name} must be finite and at least 0, {_offender(array, bad)}", remedy))
-    return array
+    return _all(name, array, np.isfinite(array) & (array >= 0), "be finite and at least 0", remedy)
 
 
-def in_unit_interval(
-    name: str, value: ArrayLike, *, closed_left: bool, remedy: str = ""
-) -> NDArray[np.float64]:
+def in_unit_interval(name: str, value: ArrayLike, *, closed_left: bool, remedy: str = "") -> Real:
     """Numbers in [0, 1) or, with `closed_left` false, in (0, 1)."""
     array = _numbers(name, value)
-    bad = ~((array >= 0 if closed_left else array > 0) & (array < 1))
-    if np.any(bad):
-        interval = "[0, 1)" if closed_left else "(0, 1)"
-        raise InvalidInput(_line(f"{name} must lie in {interval}, {_offender(array, bad)}", remedy))
-    return array
+    good = (array >= 0 if closed_left else array > 0) & (array < 1)
+    return _all(name, array, good, f"lie in {'[' if closed_left else '('}0, 1)", remedy)
 
 
 def count(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
@@ -81,12 +72,8 @@ def counts(name: str, value: ArrayLike, *, least: int = 1, remedy: str = "") -> 
         raise InvalidInput(
             _line(f"{name} must be a list with one entry per client, got shape {array.shape}", remedy)
         )
-    bad = ~(np.isfinite(array) & (array >= least) & (array == np.floor(array)))
-    if np.any(bad):
-        raise InvalidInput(
-            _line(f"{name} must be whole numbers of at least {least}, {_offender(array, bad)}", remedy)
-        )
-    return array.astype(np.int64)
+    whole = np.isfinite(array) & (array >= least) & (array == np.floor(array))
+    return _all(name, array, whole, f"be whole numbers of at least {least}", remedy).astype(np.int64)
 
 
 def one_of(name: str, value: T, allowed: Collection[T], *, remedy: str = "") -> T:
@@ -97,7 +84,7 @@ def one_of(name: str, value: T, allowed: Collection[T], *, remedy: str = "") -> 
     return value
 
 
-def per_client(name: str, value: ArrayLike, clients: int) -> NDArray[np.float64]:
+def per_client(name: str, value: ArrayLike, clients: int) -> Real:
     """A number for everyone, or one per client, as a vector of length `clients`."""
     array = _numbers(name, value)
     if array.ndim > 1 or (array.ndim == 1 and array.size != clients):

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.data.readers import opened, read_cells
+from noiseworthy.data.readers import opened, read_columns
 from noiseworthy.studies.loading import load_study
 
 
@@ -336,7 +336,9 @@ def test_a_real_table_is_planned_trained_and_predicted(name, data_dir, run, tmp_
     assert len(json.loads(planned.out)["columns"]["names"]) == study.columns.width
     trained = run("train", "study.toml", "--out", "run")
     assert trained.code == 0, trained.err
-    cells = read_cells(opened(study.located(study.federation.data), None, study.federation.query))
+    cells = read_columns(
+        opened(study.located(study.federation.data), None, study.federation.query), cells=True
+    )[0]
     new = pd.DataFrame(cells).drop(columns=study.columns.label.name)
     new.to_csv(tmp_path / "new.csv", index=False)
     said = run("predict", "run", "new.csv", "-o", "out.csv")

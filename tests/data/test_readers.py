@@ -15,7 +15,7 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.datasets import FRAME
-from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_cells, read_columns
+from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_columns
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
 from noiseworthy.errors import ConfigError, DataError
@@ -171,7 +171,7 @@ def test_a_spreadsheet_needs_a_name_for_every_column(tmp_path):
             book.active.append(row)
         book.save(tmp_path / "wards.xlsx")
         with pytest.raises(DataError, match=said):
-            read_cells(tmp_path / "wards.xlsx")
+            read_columns(tmp_path / "wards.xlsx", cells=True)[0]
 
 
 def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):
@@ -181,10 +181,9 @@ def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):
     for row in ([" age ", "sex"], [61, "f"], [None, None], ["old", "m"], [2.5, None]):
         book.active.append(row)
     book.save(tmp_path / "wards.xlsx")
-    assert {name: values.tolist() for name, values in read_cells(tmp_path / "wards.xlsx").items()} == {
-        "age": [61, "old", 2.5],
-        "sex": ["f", "m", None],
-    }
+    assert {
+        name: values.tolist() for name, values in read_columns(tmp_path / "wards.xlsx", cells=True)[0].items()
+    } == {"age": [61, "old", 2.5], "sex": ["f", "m", None]}
 
 
 TOWNS = [["Süd", "120,5", "ja"], ["Köln, Mitte", "-0,125", "nein"]]
@@ -198,7 +197,7 @@ def test_a_table_comes_in_as_a_clinic_writes_it(tmp_path, mark, encoding):
     lines = [mark.join(row) for row in (["Haus", "Größe", "Raucher"], *TOWNS)]
     path.write_text("\n".join(lines), encoding=encoding)
     found = {"Haus": ["Süd", "Köln, Mitte"], "Größe": ["120.5", "-0.125"], "Raucher": ["ja", "nein"]}
-    assert {name: values.tolist() for name, values in read_cells(path).items()} == found
+    assert {name: values.tolist() for name, values in read_columns(path, cells=True)[0].items()} == found
     typed, _ = read_columns(path, cells=False)
     assert typed["Größe"].tolist() == [120.5, -0.125]
 
@@ -206,15 +205,15 @@ def test_a_table_comes_in_as_a_clinic_writes_it(tmp_path, mark, encoding):
 def test_a_comma_is_decimal_only_where_it_parts_no_columns(tmp_path):
     (tmp_path / "a.csv").write_text('house,dose,note\nn,"120,5",x\n')
     (tmp_path / "b.csv").write_text("house;dose;note\nn;1.5;1,2,3\ns;1.234,5;2,5 mg\n")
-    assert read_cells(tmp_path / "a.csv")["dose"].tolist() == ["120,5"]
-    found = read_cells(tmp_path / "b.csv")
+    assert read_columns(tmp_path / "a.csv", cells=True)[0]["dose"].tolist() == ["120,5"]
+    found = read_columns(tmp_path / "b.csv", cells=True)[0]
     assert found["dose"].tolist() == ["1.5", "1.234,5"]
     assert found["note"].tolist() == ["1,2,3", "2,5 mg"]
 
 
 def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
     (tmp_path / "wards.csv").write_text("sep=;\nage;dose\n61;0,5\n")
-    assert {name: list(one) for name, one in read_cells(tmp_path / "wards.csv").items()} == {
+    assert {name: list(one) for name, one in read_columns(tmp_path / "wards.csv", cells=True)[0].items()} == {
         "age": ["61"],
         "dose": ["0.5"],
     }
@@ -226,7 +225,10 @@ def test_no_record_changes_how_another_is_read(tmp_path):
     strange = "Nürnberg;viel|zu,viel\tan,Marken\n".encode("cp1252") + b"\x81;1,2,3\n"
     (tmp_path / "a.csv").write_bytes(head + quiet)
     (tmp_path / "b.csv").write_bytes(head + quiet + strange)
-    alone, beside = read_cells(tmp_path / "a.csv"), read_cells(tmp_path / "b.csv")
+    alone, beside = (
+        read_columns(tmp_path / "a.csv", cells=True)[0],
+        read_columns(tmp_path / "b.csv", cells=True)[0],
+    )
     assert {name: one.tolist()[:2] for name, one in beside.items()} == {
         n: v.tolist() for n, v in alone.items()
     }

@@ -36,7 +36,7 @@ def deployed(tmp_path_factory) -> Any:
         prepared, decision = plan_study(deployment.prepared)
         record = new_record(prepared.study, decision, deployment.federation, prepared.dimension, name="two")
         abouts = [gateway.about for gateway in owners.opened.values()]
-        record = with_network(record, deployment, done, abouts, 1.0)
+        record = with_network(record, done, abouts, 1.0)
         record = deliver(prepared, done.trained.theta[0], record, [deployment.seed], folder / "run")
         offer = final_model(done.told.run, load_folder(folder / "run"))
         assert sent(owners.exchange(), deployment.federation.clients, offer, 5.0) == {}

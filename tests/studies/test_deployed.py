@@ -338,9 +338,9 @@ def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, si
 def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_path, silent, monkeypatch):
     """Flower's own apps and messages, in this process; only the network and the processes are missing."""
     pytest.importorskip("flwr")
+    from in_process_grid import InProcessGrid
     from noiseworthy.deploy.flower import client_app
     from noiseworthy.deploy.flower.exchange import GridExchange
-    from noiseworthy.deploy.flower.inprocess import InProcessGrid
 
     five = STUDY.replace("clients = 4", "clients = 5").replace("rounds = 5", "rounds = 20")
     deployment = deployment_of(five)

@@ -365,7 +365,7 @@ def test_a_run_that_ended_early_says_so_in_its_report(owners, losing, tmp_path):
     prepared, decision = plan_study(prepare(parse_study(tomllib.loads(STUDY))))
     record = new_record(prepared.study, decision, deployment.federation, prepared.dimension, name="two")
     abouts = [gateway.about for gateway in owners.opened.values()]
-    page = write_report(with_network(record, deployment, done, abouts, 1.0), tmp_path).read_text()
+    page = write_report(with_network(record, done, abouts, 1.0), tmp_path).read_text()
     assert "Why the training ended early" in page
     assert "this round can never be made" in page
 

@@ -203,7 +203,7 @@ def test_the_report_is_written_without_a_record(world, tmp_path):
     federation = deployment.federation
     record = new_record(prepared.study, decision, federation, prepared.dimension, name="wards")
     abouts = [gateway.about for gateway in world.gateways.values()]
-    record = with_network(record, deployment, done, abouts, 1.0)
+    record = with_network(record, done, abouts, 1.0)
     assert record["federation"]["clients"] == list(SITES)
     assert write_report(record, tmp_path / "run").exists()
 

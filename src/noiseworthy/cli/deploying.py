@@ -348,7 +348,6 @@ def _trained(
     known = KnownLedgers.of(place, abouts)
     if not resume:
         planned.file.save(folder)
-    record = planned.record(name)
     started = time.monotonic()
     with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
@@ -358,7 +357,8 @@ def _trained(
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
-    record = with_network(record, deployment, done, abouts, time.monotonic() - started)
+    planned = planned.having_told(done.deployment.prepared, done.deployment.plan)
+    record = with_network(planned.record(name), done, abouts, time.monotonic() - started)
     record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
     known.note(abouts)

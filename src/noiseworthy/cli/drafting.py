@@ -42,10 +42,10 @@ def write_study(
         DataError: a table that cannot be read.
     """
     from noiseworthy.data.intake.guesses import guesses
-    from noiseworthy.data.readers import opened, read_cells
+    from noiseworthy.data.readers import opened, read_columns
     from noiseworthy.studies.drafting import Draft
 
-    cells = read_cells(opened(table, None, query))
+    cells = read_columns(opened(table, None, query), cells=True)[0]
     columns = guesses(cells, label, client)
     _check_public(public, columns)
     draft = Draft(columns, _from(table, out_file.parent), query, public, simulation)

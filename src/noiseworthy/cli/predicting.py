@@ -68,14 +68,18 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
 
     from noiseworthy.data.files import existing, read_npz
     from noiseworthy.data.frames import read_frame, read_text_table
-    from noiseworthy.data.readers import FORMATS, TEXT, read_cells
+    from noiseworthy.data.readers import FORMATS, TEXT, read_columns
 
     tables = tuple(one for one in FORMATS if one not in _ARRAYS)
     if path.name.endswith(tables):
         if path.name.endswith(TEXT):
             table = read_text_table(path, dtype=str, keep_default_na=False)
         else:
-            table = read_frame(path) if path.suffix == ".parquet" else pd.DataFrame(read_cells(path))
+            table = (
+                read_frame(path)
+                if path.suffix == ".parquet"
+                else pd.DataFrame(read_columns(path, cells=True)[0])
+            )
         return table, table
     if not path.name.endswith(_ARRAYS):
         raise ConfigError(f"{path} must end in one of {', '.join((*tables, *_ARRAYS))}")

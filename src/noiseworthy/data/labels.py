@@ -58,16 +58,6 @@ def as_text(labels: NDArray) -> NDArray[np.str_]:
     return (labels.astype(np.int64) if labels.dtype.kind == "f" else labels).astype(str)
 
 
-def classes_among(labels: NDArray) -> tuple[str, ...]:
-    """The distinct labels as text, in the order that `class_numbers` numbers them.
-
-    Example:
-        >>> classes_among(np.array([10, 9, 10]))
-        ('9', '10')
-    """
-    return tuple(as_text(np.unique(labels.astype(str) if labels.dtype == object else labels)).tolist())
-
-
 def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int32]:
     """Places of labels in a stated list."""
     text = as_text(labels)

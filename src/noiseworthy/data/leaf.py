@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.federation import finite
-from noiseworthy.data.labels import class_numbers, classes_among
-from noiseworthy.data.records import Records
+from noiseworthy.data.labels import class_numbers
+from noiseworthy.data.records import Records, classes_among
 from noiseworthy.errors import DataError
 
 User = tuple[str, NDArray[np.float32], NDArray]

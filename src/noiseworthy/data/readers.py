@@ -46,20 +46,6 @@ def opened(source: str, data_dir: str | Path | None = None, query: str | None = 
     return Query(source.removeprefix(SQL), query or "", data_dir)
 
 
-def read_cells(source: Path | Query) -> dict[str, NDArray]:
-    """The columns of a table as a schema wants them: cells of text, numbers and dates, each by itself.
-
-    What one cell of a csv is read as would else depend on the others of its column.
-
-    Args:
-        source: that was `opened`.
-
-    Raises:
-        DataError: an unreadable file, or another suffix.
-    """
-    return read_columns(source, cells=True)[0]
-
-
 def read_columns(source: Path | Query, *, cells: bool) -> tuple[dict[str, NDArray], str]:
     """The columns of a table, each of shape (n, ...), and the name of its file or database.
 

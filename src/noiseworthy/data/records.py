@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.labels import Features, Labels, as_text
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
@@ -166,3 +166,13 @@ def members_of(groups: NDArray) -> list[NDArray[np.int64]]:
     _, first = np.unique(groups, return_inverse=True)
     starts = np.cumsum(np.bincount(first))[:-1]
     return np.split(np.argsort(first, kind="stable"), starts)
+
+
+def classes_among(labels: NDArray) -> tuple[str, ...]:
+    """The distinct labels as text, in the order that `labels.class_numbers` numbers them.
+
+    Example:
+        >>> classes_among(np.array([10, 9, 10]))
+        ('9', '10')
+    """
+    return tuple(as_text(np.unique(labels.astype(str) if labels.dtype == object else labels)).tolist())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.data.labels import Features, Labels, as_text, classes_among
+from noiseworthy.data.labels import Features, Labels, as_text
 from noiseworthy.data.readers import read_columns
-from noiseworthy.data.records import Records, holdout, holdout_of_each, split_records
+from noiseworthy.data.records import Records, classes_among, holdout, holdout_of_each, split_records
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.plain import plain_schema
 from noiseworthy.data.schema.tables import stated_examples

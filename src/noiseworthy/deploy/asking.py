@@ -59,6 +59,10 @@ class Asking:
         job = job_of(request, self.model, int(self.plan.problem.sizes[client]))
         return job if request.into is None else unnoised(job, request, request.into)
 
+    def work(self, client: int, t: int) -> Work:
+        """What a client computes in a round."""
+        return work_of(self.plan, client, t, self.first)
+
     def request(
         self,
         client: int,
@@ -88,7 +92,7 @@ class Asking:
         return Request(
             run=self.run,
             release=int(self.releases(t)[client]) + 1 + ahead,
-            algorithm=work_of(self.plan, client, t, self.first),
+            algorithm=self.work(client, t),
             task=self.task,
             theta=theta,
             mechanism=release.mechanism.family,

@@ -8,6 +8,7 @@ from itertools import chain
 
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import work_of
+from noiseworthy.methods.mean.wire import MEAN
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
@@ -60,7 +61,7 @@ class Demand:
             client: its place in the federation.
             encoder: by name and digest.
         """
-        budget, before = plan.budget, 0 if plan.pilot is None else int(plan.pilot.uploads[client])
+        budget, before = plan.budget, sum(int(stage.uploads[client]) for stage in plan.stages)
         return cls(
             algorithms=_works_of(plan, client),
             model=model,
@@ -140,10 +141,10 @@ def _whole(terms: OwnerTerms | Demand) -> float:
 def _works_of(plan: Plan, client: int) -> tuple[str, ...]:
     """What gateways call the work of a plan: several algorithms ask for the same gradient."""
     first = None if plan.pilot is None else method(plan.algorithm).wire.first
-    return (work_of(plan, client, 0).name, *([] if first is None else [first.name]))
+    before = [*([] if first is None else [first.name]), *([] if plan.ranges is None else [MEAN.name])]
+    return (work_of(plan, client, 0).name, *before)
 
 
 def _least_noise(plan: Plan, client: int) -> float:
-    kinds = [] if plan.release is None else [plan.release]
-    kinds += [part for part, _ in plan.pilot.parts] if plan.pilot is not None else []
+    kinds = [part for part, _ in plan.before] + ([] if plan.release is None else [plan.release])
     return min(1 / float(kind.shift[client]) for kind in kinds)

@@ -7,10 +7,12 @@ round that was asked for and not kept is asked for again, and owners answer it b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +26,10 @@ from noiseworthy.deploy.gateway.messages import About, LeaseRequest, Seen
 from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
-from noiseworthy.deploy.remote import Round, Terms, train_remotely
+from noiseworthy.deploy.remote import BEFORE, Round, Terms, at_start, train_remotely
 from noiseworthy.deploy.run_state import RunState
 from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.deploy.telling import told_mean
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ConfigError, GatewayError, InvalidInput, NoMoreReplies, ResumeError
@@ -56,11 +59,13 @@ class DeployedRun:
     """A training over a network, with what its owners told.
 
     Attributes:
+        deployment: as it was trained, with what owners told before.
         trained: as of a simulation.
         told: by owners.
         untold: owners who could not be told that the run is over, and may hold a part of their budget for it.
     """
 
+    deployment: Deployment
     trained: Run
     told: RunState
     untold: frozenset[str] = frozenset()
@@ -103,7 +108,9 @@ def train(
     start = _going_on(folder, deployment.mark) if resume else None
     told = RunState.kept_in(folder) if resume else RunState.nothing()
     told.heads |= {} if known is None else known.heads()
-    session = _Session(deployment, exchange, folder, patience, on_round, told, known, roster)
+    session = _Session(
+        deployment, exchange, folder, patience, on_round, told, known, roster, mark=deployment.mark
+    )
     try:
         done = session.whole(start)
     except (NoMoreReplies, InvalidInput):
@@ -175,15 +182,42 @@ class _Session:
     told: RunState
     known: KnownLedgers | None
     roster: Roster | None
+    mark: str
     holds: bool = False
 
     def whole(self, start: Checkpoint | None) -> DeployedRun:
         """All rounds of the plan, from its start or from a checkpoint."""
+        if (before := self.deployment.plan.ranges) is not None and before.pending:
+            start = start if self.told.mean is not None else None
+            self.deployment = self.deployment.having_told(*self.told.mean or self.mean())
+            keep_stages(self.folder, [self.deployment.plan], [self.deployment.seed])
         plan, deployment = self.deployment.plan, self.deployment
         if plan.pilot is not None and plan.pilot.pending:
             return self.in_two_stages(stage_before(plan), start)
         run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
-        return DeployedRun(Run.of(run, [plan]), self.told)
+        return DeployedRun(deployment, Run.of(run, [plan]), self.told)
+
+    def mean(self) -> tuple[list[float], list[float]]:
+        """What owners tell before round 1; a run that is broken off meanwhile asks for the same again."""
+        deployment, letters, started = self.deployment, self.letters(), time.monotonic()
+        start = make(deployment.plan, deployment.task, deployment.seed).init(jax.random.key(deployment.seed))
+        self.keep(at_start(start, deployment.federation.n_clients))
+        self.begin()
+        found, answers = told_mean(deployment, self.told.run, letters, self.patience)
+        self.on_round(0.0, Round(BEFORE, answers, time.monotonic() - started))
+        self.told.late, self.told.mean = letters.late, (found.mean.tolist(), found.shares.tolist())
+        return self.told.mean
+
+    def letters(self) -> Correspondence:
+        """What is known of the owners, for a stage to go on with."""
+        told = self.told
+        return Correspondence(
+            self.exchange, told.heads, told.received, told.late, ahead=told.ahead, sums=told.sums
+        )
+
+    def keep(self, reached: Checkpoint) -> None:
+        """Keep where the run is, and what owners told in it."""
+        save_checkpoint(self.folder, reached, self.mark, self.told.as_json())
 
     def begin(self) -> None:
         """Have every owner hold the price of the run for it: before round 1 all of them or none.
@@ -231,7 +265,7 @@ class _Session:
         (later,) = seeds_of_stage_2([seed])
         run = self.stage(make(stage.plan, task, later), stage.plan, start, before=first)
         whole = joined(self.told.opening, run, first.rounds)
-        return DeployedRun(Run.of(whole, [stage.plan], [stage]), self.told)
+        return DeployedRun(self.deployment, Run.of(whole, [stage.plan], [stage]), self.told)
 
     def _opening(self, first: FirstStage, reporting: LossReports, start: Checkpoint | None) -> Checkpoint:
         reached: list[Checkpoint] = []
@@ -249,11 +283,9 @@ class _Session:
         on_end: Callable[[Checkpoint], None] = lambda reached: None,
     ) -> Trajectory:
         """The rounds of a plan, from its start or from a checkpoint."""
-        deployment, told = self.deployment, self.told
-        letters = Correspondence(
-            self.exchange, told.heads, told.received, told.late, ahead=told.ahead, sums=told.sums
-        )
+        deployment, told, letters = self.deployment, self.told, self.letters()
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
+        made = made if deployment.plan.ranges is None else made + deployment.plan.ranges.uploads
         cohorts = np.asarray(algorithm.cohorts)
         table, seen = task_table(deployment.prepared), seen_of(deployment.task)
         asking = Asking(told.run, plan, table, deployment.task, cohorts, made, first, seen)
@@ -264,7 +296,7 @@ class _Session:
             told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
             if self.known is not None:
                 self.known.keep(told.heads)
-            save_checkpoint(self.folder, reached, deployment.mark, told.as_json())
+            self.keep(reached)
             on_end(reached)
             self.on_round((done_before + reached.round) / total, done)
 
@@ -291,20 +323,17 @@ def final_model(run: str, kept: Kept) -> ModelOffer:
     return ModelOffer(run=run, description=kept.description.plain, theta=kept.theta, seen=seen)
 
 
-def with_network(
-    record: Record, deployment: Deployment, done: DeployedRun, abouts: list[About], seconds: float
-) -> Record:
+def with_network(record: Record, done: DeployedRun, abouts: list[About], seconds: float) -> Record:
     """The record of a training over a network: as of a simulated one, with what owners did and told.
 
     Args:
         record: of the plan.
-        deployment: study and plan.
         done: the training.
         abouts: what owners tell of themselves after it.
         seconds: that it took.
     """
-    prior = class_prior(deployment.federation)
-    record = with_training(record, done.trained, [deployment.seed], seconds, prior)
+    prior = class_prior(done.deployment.federation)
+    record = with_training(record, done.trained, [done.deployment.seed], seconds, prior)
     training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,

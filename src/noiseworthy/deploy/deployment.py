@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from noiseworthy.data import Federation
 from noiseworthy.data.owners import columns_misfit
@@ -12,10 +13,10 @@ from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.centring import MEAN_NOT_AT_OWNERS
+from noiseworthy.studies.centring import OF_A_SIMULATION, charged
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
-from noiseworthy.studies.models import default_model
+from noiseworthy.studies.models import default_model, task_for
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
@@ -50,8 +51,8 @@ class Deployment:
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
-        if (bought := plan.ranges or prepared.ranges) is not None:
-            why = NOT_OVER_A_NETWORK if bought.found else MEAN_NOT_AT_OWNERS if bought.mean else NOT_AT_OWNERS
+        if (bought := plan.ranges or prepared.ranges) is not None and not bought.pending:
+            why = NOT_OVER_A_NETWORK if bought.found else OF_A_SIMULATION if bought.mean else NOT_AT_OWNERS
             raise UnsoundClaim(f"nothing is deployed: {why}")
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
@@ -92,6 +93,17 @@ class Deployment:
     def mark(self) -> str:
         """`fingerprint` of the training."""
         return fingerprint(self.plan, [self.seed], "deployed" + self.prepared.study.names_data)
+
+    def having_told(self, mean: Sequence[float], class_shares: Sequence[float]) -> Deployment:
+        """The same once its owners told the mean that the plan leaves open: study, model and plan hold it.
+
+        Args:
+            mean: of records of norm 1, shape (d,).
+            class_shares: told with it, shape (K,).
+        """
+        told = charged(self.prepared, mean, class_shares).ranges
+        task = task_for(self.prepared.study, self.federation, told)
+        return replace(self, prepared=replace(self.prepared, task=task), plan=replace(self.plan, ranges=told))
 
     def demand_of(self, client: str) -> Demand:
         """What the plan asks of a client.

@@ -69,7 +69,7 @@ class Question:
 
     def noise(self, ratio: float, mechanism: str) -> float:
         """Noise of which what an exchanged record changes, 2C / divisor at most, is `ratio` times."""
-        return self.probe.apart[law_of(mechanism).norm] * CLIP / self.divisor / ratio
+        return self.probe.apart(CLIP, law_of(mechanism).norm) / self.divisor / ratio
 
 
 def questions(owner: Owner) -> list[Question]:

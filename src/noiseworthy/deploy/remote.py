@@ -50,11 +50,15 @@ class Reached(NamedTuple):
     ended: str = ""
 
 
+BEFORE = -1
+"""The number of what owners tell before the rounds."""
+
+
 class Round(NamedTuple):
     """What came of a round.
 
     Attributes:
-        number: t, from 0.
+        number: t, from 0; `BEFORE` of what owners tell before.
         answers: for each owner that was asked, empty if its upload arrived, or why it did not.
         seconds: that the round took.
     """
@@ -123,10 +127,10 @@ def train_remotely(
         InvalidInput: a model that ran out of float32; what was reached before is kept.
     """
     algorithm = jax.tree.map(jnp.asarray, algorithm)
-    ledger = Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
+    Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
     state = algorithm.init(jax.random.key(terms.seed))
     state = state if resume is None else _state_of(resume, state)
-    reached = resume or _nothing(state, ledger)
+    reached = resume or at_start(state, len(terms.clients))
     reached = reached if len(reached.rounds) else _scored(algorithm, state, reached, terms)
     on_round(reached, None)
     before_rounds()
@@ -162,7 +166,7 @@ def _round(
     algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
 ) -> tuple[ServerState, dict[str, str]]:
     cohort = np.asarray(algorithm.select(state))
-    uploads, answers = _uploads(t, gathering, cohort, state)
+    uploads, answers = uploads_of(t, gathering, cohort, np.asarray(state.theta))
     state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
     _check_finite(algorithm, state, t)
     return state, answers
@@ -173,16 +177,21 @@ def _trusted_round(
 ) -> tuple[ServerState, dict[str, str]]:
     """A round whose uploads carry no noise: that of the sum is added before anything is made of them."""
     cohort = np.asarray(algorithm.select(state))
-    uploads, answers = _uploads(t, gathering, cohort, state)
+    uploads, answers = uploads_of(t, gathering, cohort, np.asarray(state.theta))
     mean = noised_mean(gathering.asking, t, {int(cohort[place]): one for place, one in uploads.items()})
     return _moved_by(algorithm, state, t, cohort, mean), answers
 
 
-def _uploads(
-    t: int, gathering: Gathering, cohort: NDArray[np.int32], state: ServerState
+def uploads_of(
+    t: int, gathering: Gathering, cohort: NDArray[np.int32], theta: NDArray[np.float32]
 ) -> tuple[dict[int, Uploaded], dict[str, str]]:
-    """Uploads by their places in a cohort, and why the others are missing; at least half are there."""
-    found, least = gathering.uploads(t, cohort, np.asarray(state.theta)), gathering.least(cohort)
+    """Uploads by their places in a cohort, and why the others are missing; at least half are there.
+
+    Raises:
+        TooFewReplies: fewer, who may still come.
+        NoMoreReplies: fewer, of whom not enough may.
+    """
+    found, least = gathering.uploads(t, cohort, theta), gathering.least(cohort)
     uploads = {place: one for place, one in enumerate(found.values()) if isinstance(one, Uploaded)}
     answers = in_words(found)
     if len(uploads) < least:
@@ -261,9 +270,9 @@ def _count(t: int, least: int, answers: dict[str, str]) -> str:
     return f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing})"
 
 
-def _nothing(state: ServerState, ledger: Ledger) -> Checkpoint:
-    empty = np.empty((1, 0))
-    used = np.zeros_like(ledger.used)[None]
+def at_start(state: ServerState, clients: int) -> Checkpoint:
+    """The checkpoint of a training of which nothing was asked yet."""
+    empty, used = np.empty((1, 0)), np.zeros((1, clients), np.int64)
     return Checkpoint(0, np.asarray(state.theta)[None], used, np.empty(0, np.int64), empty, empty)
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
 from noiseworthy.tasks.linear import CURVATURE, LinearModel
-from noiseworthy.tasks.losses import LINEAR_LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES
 
 STRONGEST, WEAKEST = 10.0, 0.01
 """Ends of the weights lambda of the ridge that are tried beside the centre itself, evenly in logarithms: over
@@ -171,7 +171,7 @@ def _path(
     """Solutions of all records, shape (strengths + 1, centres, r, outputs), and losses of records left out.
 
     Args:
-        loss: a key of `LINEAR_LOSSES`.
+        loss: a key of `LOSSES`.
         z: records, shape (n, r).
         curvature: bound on the summed second derivatives along each direction, shape (r,).
         offsets: outputs of the centres, shape (folds + 1, centres, n, outputs); all records come last.
@@ -185,7 +185,7 @@ def _path(
     Returns:
         The first strength is that of the centre itself.
     """
-    value = LINEAR_LOSSES[loss].value
+    value = LOSSES[loss].value
     slope = jax.vmap(jax.grad(value))
     over = jnp.broadcast_to(y, offsets.shape[:3])
     shape = (*offsets.shape[:2], z.shape[1], offsets.shape[3])

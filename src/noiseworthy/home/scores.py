@@ -17,8 +17,8 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.home.base import Parameters, Real
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.losses import LINEAR_LOSSES
 from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.structured_losses import LOSSES
 
 CONFIDENCE = 0.95
 """Of the limits, for each owner by itself."""
@@ -50,7 +50,7 @@ def merits(task: Task, theta: Parameters, x: NDArray, y: NDArray, variance: floa
     n, size = len(x), 1 << max(3, (len(x) - 1).bit_length())
     x, y = (np.pad(one, [(0, size - n)] + [(0, 0)] * (one.ndim - 1)) for one in (x, y))
     each = np.asarray(_each(task, jnp.asarray(theta), jnp.asarray(x), jnp.asarray(y)), np.float64)[:n]
-    if _quality(task) is not LINEAR_LOSSES["squared"].quality:
+    if _quality(task) is not LOSSES["squared"].quality:
         return each
     return 1 - (each - y[:n]) ** 2 / variance if variance > 0 else np.full(n, np.nan)
 
@@ -61,20 +61,20 @@ def merits_of_each(
     """`merits` of several models that are finite, shape (models, n)."""
     several = jax.vmap(partial(_each, task), in_axes=(0, None, None))
     each = np.asarray(several(jnp.asarray(thetas), jnp.asarray(x), jnp.asarray(y)), np.float64)
-    if _quality(task) is not LINEAR_LOSSES["squared"].quality:
+    if _quality(task) is not LOSSES["squared"].quality:
         return each
     return 1 - (each - y) ** 2 / variance if variance > 0 else np.full(each.shape, np.nan)
 
 
 def _quality(task: LinearModel | ModelTask) -> Callable[[Array, Array], Array]:
-    return (LINEAR_LOSSES[task.loss] if isinstance(task, LinearModel) else task.loss).quality
+    return (LOSSES[task.loss] if isinstance(task, LinearModel) else task.loss).quality
 
 
 @partial(jax.jit, static_argnums=0)
 def _each(task: LinearModel | ModelTask, theta: Array, x: Array, y: Array) -> Array:
     """Quality of each answer by itself; of numbers the answer."""
     z, quality = task.answers(theta, x), _quality(task)
-    if quality is LINEAR_LOSSES["squared"].quality:
+    if quality is LOSSES["squared"].quality:
         return z.reshape(len(x))
     return jax.vmap(lambda one, label: quality(one[None], label[None]))(z, y)
 

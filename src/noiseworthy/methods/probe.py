@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,11 @@ def nothing_beside(noise: float, records: int) -> tuple[float, ...]:
     return ()
 
 
+def opposite(clip_norm: float, norm: Norm) -> float:
+    """Vectors of any direction."""
+    return OPPOSITE[norm] * clip_norm
+
+
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """The release that an audit of an installation attacks: at zero, of records that cancel but for one.
@@ -35,7 +40,7 @@ class Probe:
         sign: of the upload beside the gradient.
         beside: what an exchanged record changes in each number that is released beside the upload, over that
             number's noise, for noise of a size and n records.
-        apart: the most that two records, or updates, are apart, over the clip.
+        apart: the most that two records, or updates, are apart, by the clip and its norm.
         mean: what is uploaded but for noise, of a task, records, the clip and its norm; None where that is
             `sign` times the mean gradient.
     """
@@ -44,7 +49,7 @@ class Probe:
     whole: bool
     sign: float
     beside: Callable[[float, int], tuple[float, ...]]
-    apart: Mapping[Norm, float] = field(default_factory=lambda: OPPOSITE)
+    apart: Callable[[float, Norm], float] = opposite
     mean: Callable[[Task, Batch, float, Norm], NDArray[np.float64]] | None = None
 
 

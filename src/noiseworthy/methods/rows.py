@@ -52,13 +52,48 @@ def gradient_sum(request: Asked, records: int, dimension: int, times: int = 1) -
     return NoisedSum.planned(release, request.clip_norm, records, dimension, times)
 
 
+def parts_of(batch: Batch, numbers: int) -> Iterator[Batch]:
+    """Records in their order, so many at a time that rows of so many numbers fit in memory."""
+    part = max(1, AT_ONCE // numbers)
+    for start in range(0, len(batch.x), part):
+        yield jax.tree.map(lambda a, start=start: a[start : start + part], batch)
+
+
+@dataclass(frozen=True)
+class OneSum(Job):
+    """A job of one noised sum, which leaves as it was drawn.
+
+    Attributes:
+        total: the noised sum.
+    """
+
+    total: NoisedSum
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the noised sum."""
+        return self.total.drew(upload)
+
+
+@dataclass(frozen=True)
+class RowSum(OneSum):
+    """Of rows that are made of single records.
+
+    Attributes:
+        rows: of some records, shape (m, u).
+    """
+
+    rows: Callable[[Batch], NDArray[np.floating]]
+
+    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
+        """The noised sum."""
+        return self.total.of(map(self.rows, parts_of(batch, self.total.dimension))), memory
+
+
 def gradient_rows(task: Task | Personal, theta: Vector, batch: Batch, total: NoisedSum) -> Rows:
     """The clipped gradient of every record as if it were alone, in parts of shape (m, p)."""
-    count, part = len(batch.x), max(1, AT_ONCE // len(theta))
     clip, norm = jnp.float32(total.mechanism.clip_norm), total.mechanism.norm
-    for start in range(0, count, min(count, part)):
-        taken = jax.tree.map(lambda a, start=start: a[start : start + part], batch)
-        yield np.asarray(_gradients(task, jnp.asarray(theta), taken, clip, norm))
+    for few in parts_of(batch, len(theta)):
+        yield np.asarray(_gradients(task, jnp.asarray(theta), few, clip, norm))
 
 
 @eqx.filter_jit
@@ -103,15 +138,13 @@ class OwnWork(Protocol):
 
 
 @dataclass(frozen=True)
-class WholeUpdate(Job):
+class WholeUpdate(OneSum):
     """Local steps on all records, clipped as a whole or bounded by their clips.
 
     Attributes:
-        update: its noised sum, of one row.
-        work: whose update it is.
+        work: whose update the one row is.
     """
 
-    update: NoisedSum
     work: OwnWork
 
     @classmethod
@@ -132,15 +165,11 @@ class WholeUpdate(Job):
         """A control variate of zero, or nothing."""
         return self.work.start(jnp.asarray(self.theta))
 
-    def made(self, upload: Upload | Derived) -> bool:
-        """Whether it may be the noised update."""
-        return self.update.drew(upload)
-
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The update that the simulation computes, with noise."""
         shard: Any = self.task.condense(batch) if isinstance(self.task, LinearModel) else batch
         update, memory = _updated(self.work, jnp.asarray(self.theta), memory, shard)
-        return self.update.of([np.asarray(update)[None]]), memory
+        return self.total.of([np.asarray(update)[None]]), memory
 
 
 @eqx.filter_jit

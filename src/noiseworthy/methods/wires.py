@@ -20,6 +20,7 @@ WIRES: dict[str, str] = {
     "dpfl-bcs": f"{_ROOM}.dpfl_bcs.wire",
     "mr-mtl": f"{_ROOM}.mr_mtl.wire",
     "moments": f"{_ROOM}.moments.wire",
+    "mean": f"{_ROOM}.mean.wire",
 }
 """What owners compute, by names in requests: the module that lists each under `WIRES`.
 

@@ -10,7 +10,7 @@ from noiseworthy._wording import count, level, number, percent, shortened, span
 from noiseworthy.data.schema.columns import Column
 from noiseworthy.model.description import Description
 from noiseworthy.model.metrics import Metrics
-from noiseworthy.privacy.uploads import WORDS
+from noiseworthy.privacy.assurances import WORDS
 from noiseworthy.tasks.names import is_encoder
 
 MOST_NAMES = 20

@@ -292,9 +292,14 @@ class Plan:
         return uploads if self.local is None else self.local.released(uploads, self.problem.sizes)
 
     @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What comes before the rounds, in its order."""
+        return tuple(stage for stage in (self.ranges, self.pilot) if stage is not None)
+
+    @property
     def before(self) -> tuple[tuple[Release, NDArray[np.int64]], ...]:
         """What is released and charged before the rounds, with how often each client makes it."""
-        return tuple(part for stage in (self.ranges, self.pilot) if stage is not None for part in stage.parts)
+        return tuple(part for stage in self.stages for part in stage.parts)
 
     @property
     def budget(self) -> PrivacyBudget:

@@ -81,6 +81,9 @@ class BoughtRanges(Stage):
         label_octaves: shares of them in octaves below their range (`privacy.octaves`) that the counts tell.
         mean: of records of norm 1, noised and shrunk (`privacy.means`), which records are seen against.
         class_shares: told with it, which intercepts start at.
+
+    With nothing of all this it is pending: owners at the end of a network are asked for their mean once the
+    training begins.
     """
 
     found: dict[str, tuple[float, float]]
@@ -92,11 +95,17 @@ class BoughtRanges(Stage):
     trains: ClassVar[bool] = False
 
     @property
+    def pending(self) -> bool:
+        """Whether owners are still to tell their mean."""
+        return not (self.found or self.mean or self.label_scale is not None)
+
+    @property
     def words(self) -> str:
         """What was released for what, in words."""
         ranges = f"noised quantiles, which bought the range of {', '.join(self.found)}" * bool(self.found)
         size = "noised counts, which bought the size of labels" * (self.label_scale is not None)
-        mean = "noised means and counts of classes, which training starts from" * bool(self.mean)
+        mean = "noised means and counts of classes, which training starts from"
+        mean *= bool(self.mean or self.pending)
         return f"one round of {' and one of '.join(said for said in (ranges, size, mean) if said)}"
 
     @cached_property

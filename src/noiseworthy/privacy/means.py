@@ -11,15 +11,17 @@ noise is all there is, the mean is 0 and the shares are equal. docs/theory/accou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.privacy.budget import PrivacyBudget, Relation
+from noiseworthy.privacy.mean_rows import mean_rows
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
-from noiseworthy.privacy.sensitivity import Norm, of_mean_gradient
+from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
 
 Real = NDArray[np.float64]
 SHARE = 0.1
@@ -48,6 +50,7 @@ class MeanRelease(NamedTuple):
         weights: of their answers, by records over noise, with the sum 1, shape (N,).
         deviation: s, of the noise in each number of the weighted answer.
         classes: K.
+        most: C, of a record in the norm of the noise.
         of_class: w, by which shares are multiplied, so that they cost noise as numbers of the mean do.
     """
 
@@ -55,6 +58,7 @@ class MeanRelease(NamedTuple):
     weights: Real
     deviation: float
     classes: int
+    most: float
     of_class: float
 
     @classmethod
@@ -76,14 +80,14 @@ class MeanRelease(NamedTuple):
             array([0.388, 0.388])
         """
         law, once = law_of(family), np.ones(len(sizes))
+        most = most_of(law.norm, features)
         of_class = weight_of_class(law.norm, features, classes, budget.relation)
-        most = _most_of_both(law.norm, features, of_class, budget.relation)
-        moved = of_mean_gradient(most, sizes, law.norm, budget.relation)
+        moved = of_mean_and_class(most, of_class, sizes, law.norm, budget.relation)
         noise = law.noise(law.paid_in.noise(moved.value, budget, SHARE, once))
         weights = sizes / noise.size
         weights /= weights.sum()
         deviation = float(np.sqrt(np.square(weights) @ noise.variance))
-        return cls(Release(noise, moved), weights, deviation, classes, of_class)
+        return cls(Release(noise, moved), weights, deviation, classes, most, of_class)
 
     def told(self, rows: ArrayLike, labels: NDArray) -> Real:
         """What a client tells of its records before noise, shape (d + K,).
@@ -92,9 +96,15 @@ class MeanRelease(NamedTuple):
             rows: records, shape (n, ...) with d numbers each.
             labels: their classes 0..K-1, shape (n,).
         """
-        held = np.bincount(labels, minlength=self.classes)
-        mean = mean_of(rows, self.release.sensitivity.norm)
-        return np.concatenate([mean, self.of_class * held / len(labels)])
+        norm = self.release.sensitivity.norm
+        return mean_rows(rows, labels, self.most, self.of_class, self.classes, norm).mean(axis=0)
+
+    def combined(self, answers: Mapping[int, Real]) -> Told:
+        """What is read of the noised answers of some clients, or all, by their places."""
+        there = list(answers)
+        weights = self.weights[there] / self.weights[there].sum()
+        noise = np.sqrt(np.square(weights) @ self.release.mechanism.variance[there])
+        return self.read(weights @ np.stack([*answers.values()]), float(noise) / self.deviation)
 
     def read(self, answer: Real, noisier: float = 1.0) -> Told:
         """The mean and the shares in a noised answer, without about as much as noise is of them.
@@ -122,20 +132,9 @@ def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation)
         least at w^3 = C (K-1)/d in L1, and in L2 at w^4 = 2 (K-1)/d (add-remove: (K-1)/d)
     """
     free = (classes - 1) / features
-    return float(
-        (free * most_of(norm, features)) ** (1 / 3) if norm == "l1" else (free / _turned(relation)) ** 0.25
-    )
-
-
-def _most_of_both(norm: Norm, features: int, of_class: float, relation: Relation) -> float:
-    """S, so that records are at most 2 S apart, where one is exchanged, and at most S from none."""
-    alone = most_of(norm, features)
-    return alone + of_class if norm == "l1" else float((alone**2 + _turned(relation) * of_class**2) ** 0.5)
-
-
-def _turned(relation: Relation) -> float:
-    """Two classes are at right angles: of 4 w^2, which opposite ones would be apart, that is half."""
-    return 0.5 if relation == "replace-one" else 1.0
+    if norm == "l1":
+        return float((free * most_of(norm, features)) ** (1 / 3))
+    return float((2 * free if relation == "replace-one" else free) ** 0.25)
 
 
 def _shrunk(noised: Real, deviation: float, free: int) -> Real:
@@ -147,28 +146,3 @@ def _shrunk(noised: Real, deviation: float, free: int) -> Real:
 def most_of(norm: Norm, features: int) -> float:
     """C, the most that a record of norm 1 may be in the norm of the noise."""
     return 1.0 if norm == "l2" else SPREAD * features**0.5
-
-
-def mean_of(rows: ArrayLike, norm: Norm) -> Real:
-    """The mean of records, each scaled to norm 1 and clipped, shape (d,).
-
-    A record that is zero or holds a number that is not finite counts as zero.
-
-    Args:
-        rows: records, shape (n, ...) with d numbers each.
-        norm: of the noise.
-
-    Example:
-        >>> mean_of(np.array([[3.0, 4.0], [np.nan, 1.0]]), "l2")
-        array([0.3, 0.4])
-    """
-    x = np.asarray(rows, np.float64)
-    x = x.reshape(len(x), -1)
-    largest = np.abs(x).max(axis=1, keepdims=True, initial=0.0)
-    known = np.isfinite(largest) & (largest > 0)
-    x = np.divide(x, largest, out=np.zeros_like(x), where=known)  # so that no square overflows
-    x /= np.where(known, np.linalg.norm(x, axis=1, keepdims=True), 1.0)
-    if norm == "l1":
-        across = np.maximum(np.abs(x).sum(axis=1, keepdims=True), 1e-300)
-        x *= np.minimum(1.0, most_of(norm, x.shape[1]) / across)
-    return x.mean(axis=0)

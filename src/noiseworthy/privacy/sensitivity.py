@@ -118,6 +118,34 @@ def of_moments(
     return replace(one, value=one.value * (RIGHT_ANGLED[norm] / 2 if relation == "replace-one" else 1.0))
 
 
+def of_mean_and_class(
+    clip_norm: float, of_class: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one"
+) -> Sensitivity:
+    """Sensitivity of a client's mean of (x, w e_y): records x of norm C at most, with their classes y.
+
+    Two classes are at right angles: of 4 w^2, which opposite ones would be apart in L2, that is half.
+
+        replace-one: 2 sqrt(C^2 + w^2/2) / n in L2, 2 (C + w) / n in L1
+        add-remove: sqrt(C^2 + w^2) / n, (C + w) / n
+
+    Args:
+        clip_norm: C above 0.
+        of_class: w above 0.
+        sizes: records n_i of each client, shape (N,).
+        norm: of the clip.
+        relation: `replace-one` or `add-remove`.
+
+    Example:
+        >>> of_mean_and_class(1.0, 2**0.5, [10], "l2").value.round(3)
+        array([0.283])
+
+    Source: docs/theory/accounting.md#mean-of-records.
+    """
+    turned = 0.5 if relation == "replace-one" else 1.0
+    most = clip_norm + of_class if norm == "l1" else (clip_norm**2 + turned * of_class**2) ** 0.5
+    return of_mean_gradient(most, sizes, norm, relation)
+
+
 def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one") -> Sensitivity:
     """Sensitivity of a client's mean of per-record losses, each clipped to [0, Theta].
 
@@ -145,12 +173,9 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
     Source: docs/theory/ma.md#stages; Ma et al., section IV-C.
     """
     theta = check.positive("loss_cap", cap, remedy="a cap of 0 would remove every loss").item()
-    records = check.counts(
-        "sizes", sizes, remedy="leave a client without records out of the federation"
-    ).astype(float)
-    check.one_of("norm", norm, NORMS)
-    check.one_of("relation", relation, RELATIONS)
-    return Sensitivity(theta / records, norm, relation)
+    return replace(
+        of_mean_gradient(theta / 2, sizes, norm), relation=check.one_of("relation", relation, RELATIONS)
+    )
 
 
 def of_clipped_whole(
@@ -184,9 +209,5 @@ def of_clipped_whole(
     Source: docs/theory/fu.md#clipping-modes (modes C and D), docs/theory/hou.md#sensitivity; Hou et al.,
         Lemma 1 (which omits the factor 2).
     """
-    clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every update").item()
-    check.count("clients", clients)
-    check.one_of("norm", norm, NORMS)
-    check.one_of("relation", relation, RELATIONS)
-    factor = 2.0 if relation == "replace-one" else 1.0
-    return Sensitivity(np.full(clients, factor * clip), norm, relation, unit="client")
+    one = of_mean_gradient(clip_norm, np.ones(check.count("clients", clients)), norm, relation)
+    return replace(one, unit="client")

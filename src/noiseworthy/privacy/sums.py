@@ -15,6 +15,8 @@ from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.uploads import Upload
 
+MARGIN = 1 - 2.0**-18
+"""What rows leave of a clip for rounding to float64 and to the grid of uploads."""
 _MORE = 1 + 2.0**-10
 """For rounding, and the millionth of noise that grid mechanisms add."""
 

@@ -15,18 +15,6 @@ from noiseworthy.errors import InvalidInput
 Assurance = Literal["simulation", "grid-csprng", "awaited"]
 ASSURANCES: tuple[Assurance, ...] = ("simulation", "grid-csprng", "awaited")
 
-WORDS: dict[Assurance, str] = {
-    "simulation": "seeded floating-point numbers of the right law, which hide nothing",
-    "grid-csprng": "whole numbers on a public grid, drawn without a seed by OpenDP's exact samplers",
-    "awaited": "no noise yet: the server that its owner trusts adds that of the sum",
-}
-"""Where noise comes from, for statements."""
-SIMULATED = (
-    "The noise follows the right law, so losses and accuracies are those of a private training, but it "
-    "comes from seeded floating-point numbers and hides nothing from somebody who looks closely. Do not "
-    "release the model or the uploads of this run if the records are private."
-)
-
 LIMIT = 2**53
 """Whole numbers beyond this are not released: from there on floats skip some of them."""
 

@@ -18,8 +18,8 @@ from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
+from noiseworthy.privacy.assurances import WORDS
 from noiseworthy.privacy.trust import TrustModel
-from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart

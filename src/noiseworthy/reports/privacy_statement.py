@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from noiseworthy._wording import count, number, rounded_up, shortened
 from noiseworthy.methods.words import Record
-from noiseworthy.privacy import uploads
+from noiseworthy.privacy import assurances
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.guarantee import meaning
@@ -121,16 +122,16 @@ def _assurance(record: RunRecord) -> Clause | None:
     assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
         return Clause("Noise", _origin(record, assurance))
-    text = f"Assurance: simulation. {uploads.SIMULATED}"
+    text = f"Assurance: simulation. {assurances.SIMULATED}"
     return Clause("Simulated noise is no privacy mechanism", text, kind="warning")
 
 
-def _origin(record: RunRecord, assurance: uploads.Assurance) -> str:
+def _origin(record: RunRecord, assurance: Assurance) -> str:
     """Where the noise of a training came from."""
     noise = "Uploads carry"
     if not record.plan.whom.owners_add:
         noise = "Uploads carried none. To each sum of them the trusted server added"
-    return f"Assurance: {assurance}. {noise} {uploads.WORDS[assurance]}."
+    return f"Assurance: {assurance}. {noise} {assurances.WORDS[assurance]}."
 
 
 # Claims -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,61 +17,66 @@ from noiseworthy.tasks.names import MEAN
 
 _TAG = 0x3EA2
 """What tells the draws of a study apart."""
-MEAN_NOT_AT_OWNERS = (
-    "owners tell no mean of their records before training, which this plan has them do; plan it for them "
-    "with deploy up, or state [task] normalise = true"
+OF_A_SIMULATION = (
+    "the mean that this plan starts from was told in simulation; leave --plan out, and noiseworthy deploy up "
+    "plans for owners, who tell theirs once the training begins"
 )
 
 
 def may_centre(prepared: Prepared) -> bool:
-    """Whether trials may choose it: records with classes, each hidden by itself, in simulation.
+    """Whether trials may choose it: records with classes, each hidden by itself, whose uploads are all seen.
 
     The release is a communication more, which `[resources]` would have to pay for, and they do not count it.
     """
     study, federation = prepared.study, prepared.federation
     if federation is None or federation.classes is None or prepared.ranges is not None:
         return False
-    privacy, simulated = study.privacy, not (study.federation.of_owners or prepared.deploys)
+    privacy = study.privacy
     seen = privacy.sampling_rate == 1 and privacy.unit == "record" and not privacy.whom.in_sums
     plain = federation.most_weight is federation.persons is study.resources is None
-    return simulated and seen and plain and "centring" in method(study.algorithm.name).space.levers
+    return seen and plain and "centring" in method(study.algorithm.name).space.levers
 
 
 def with_mean(prepared: Prepared, planned: Study | None) -> Prepared:
-    """A study whose clients release mean and counts, drawn by its seed, where its plan starts from them."""
+    """A study whose clients release mean and counts, where its plan starts from them.
+
+    Drawn by its seed in simulation; owners at the end of a network are still to be asked.
+    """
     if planned is None or planned.task.reference != [MEAN]:
         return prepared
-    (federation, _), how = prepared.trained(), _how(prepared)
+    if prepared.at_owners:
+        return charged(prepared)
+    (federation, _), how = prepared.trained(), mean_release(prepared)
     noise, seed = how.release.mechanism, (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
-    distribution, answer = noise.law.analysis.distribution(), np.zeros(())
+    distribution, answers = noise.law.analysis.distribution(), {}
     for client, (n, size) in enumerate(zip(prepared.sizes, noise.size, strict=True)):
         generator = np.random.default_rng([*seed, client])
         told = how.told(federation.x[client, :n], federation.y[client, :n])
-        drawn = size * distribution.rvs(len(told), random_state=generator)
-        answer = answer + how.weights[client] * (told + drawn)
-    mean, shares = how.read(answer)
-    return charged(prepared, tuple(mean.tolist()), tuple(shares.tolist()))
+        answers[client] = told + size * distribution.rvs(len(told), random_state=generator)
+    return charged(prepared, *how.combined(answers))
 
 
-def charged(prepared: Prepared, mean: tuple[float, ...], class_shares: tuple[float, ...]) -> Prepared:
-    """A study that is charged for what clients told, whatever they said."""
-    parts = ((_how(prepared).release, np.ones(len(prepared.sizes), np.int64)),)
-    bought = BoughtRanges(parts, prepared.problem(1.0).budget, {}, mean=mean, class_shares=class_shares)
+def charged(prepared: Prepared, mean: Iterable[float] = (), class_shares: Iterable[float] = ()) -> Prepared:
+    """A study that is charged for what clients told, whatever they said; for what they will, without."""
+    parts = ((mean_release(prepared).release, np.ones(len(prepared.sizes), np.int64)),)
+    told, shares = (tuple(map(float, numbers)) for numbers in (mean, class_shares))
+    bought = BoughtRanges(parts, prepared.problem(1.0).budget, {}, mean=told, class_shares=shares)
     return replace(prepared, ranges=bought)
 
 
 def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
-    """What a plan says of the mean that its clients told; nothing where they told none."""
-    if prepared.ranges is None or not prepared.ranges.mean:
+    """What a plan says of the mean that its clients tell; nothing where they tell none."""
+    if prepared.ranges is None or not (prepared.ranges.mean or prepared.ranges.pending):
         return ()
     return (
         f"Every client tells the mean of its records and shares of classes with noise before training, for "
         f"{SHARE:.0%} of its budget: records are seen against the mean, and intercepts start at the shares. "
-        "Owners at the end of a network are not asked for them; [task] normalise = true plans without.",
+        "[task] normalise = true plans without.",
     )
 
 
-def _how(prepared: Prepared) -> MeanRelease:
+def mean_release(prepared: Prepared) -> MeanRelease:
+    """How the clients of a study tell it, for a share of their whole budgets."""
     problem, (federation, _) = prepared.problem(1.0), prepared.trained()
     numbers, classes = math.prod(federation.feature_shape), federation.classes or 0
     return MeanRelease.of(prepared.sizes, problem.budget, problem.family, numbers, classes)

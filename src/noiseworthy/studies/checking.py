@@ -16,7 +16,7 @@ from noiseworthy._wording import count
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
 from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
-from noiseworthy.data.readers import SQL, is_table, opened, read_cells
+from noiseworthy.data.readers import SQL, is_table, opened, read_columns
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.plain import plain_schema
 from noiseworthy.data.schema.values import keys
@@ -157,8 +157,8 @@ def _checked(
 
 def _cells(source: str, table: FederationTable) -> dict[str, NDArray]:
     place = opened(source, table.data_dir, table.query)
-    cells = read_cells(place)
-    if source.startswith(SQL) and not _same(cells, read_cells(place)):
+    cells = read_columns(place, cells=True)[0]
+    if source.startswith(SQL) and not _same(cells, read_columns(place, cells=True)[0]):
         raise DataError(
             f"{source} answers otherwise the second time; end the query with order by and columns that no "
             "two rows share"

@@ -91,7 +91,7 @@ def _obstacle(prepared: Prepared) -> Exception | None:
         )
     if not wanted(prepared):
         return ConfigError(f"{where} is for planning by trial, and this study is not; leave it out")
-    if study.federation.of_owners or prepared.deploys:
+    if prepared.at_owners:
         return ConfigError(f"{where}: {NOT_AT_OWNERS}")
     privacy = study.privacy
     if privacy.sampling_rate < 1 or privacy.unit != "record" or privacy.whom.in_sums:

@@ -27,7 +27,7 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
     Args:
         study: whose model.
         federation: whose records.
-        bought: what its clients told before a plan.
+        bought: what its clients told before a plan; a mean that is still to be told counts as 0.
 
     Raises:
         ConfigError: records that are to be seen against a mean that nobody told.
@@ -36,11 +36,12 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
     if study.task.reference != [MEAN]:
         return open_task(study, *facts)
     plain = open_task(with_task(study, {"reference": None}), *facts)
-    if bought is None or not bought.mean or not isinstance(plain, LinearModel):
+    if bought is None or not (bought.mean or bought.pending) or not isinstance(plain, LinearModel):
         raise ConfigError(
             f'[task] reference = ["{MEAN}"] is what a plan chooses; leave out how records are treated'
         )
-    return seen_against(plain, bought.mean, bought.class_shares)
+    unknown = (0.0,) * math.prod(federation.feature_shape)
+    return seen_against(plain, bought.mean or unknown, bought.class_shares)
 
 
 def open_task(

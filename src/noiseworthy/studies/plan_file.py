@@ -84,6 +84,11 @@ class PlanFile:
             UnsoundClaim: a clipping mode that has no proof for the model.
         """
         _check_alike(self.made_for, made_for(prepared))
+        if self.plan.ranges is not None and self.plan.ranges.pending and not prepared.at_owners:
+            raise PlanError(
+                "the plan has owners tell their mean once a deployment begins, and this is a simulation; "
+                "train it with noiseworthy deploy run, or leave --plan out"
+            )
         made = _with_model(prepared, self.task, self.plan.ranges)
         _check_facts(self.plan, _having_paid(made, self.plan.ranges))
         check_sound(self.plan)
@@ -109,6 +114,10 @@ class Planned(NamedTuple):
     def plan(self) -> Plan:
         """The decision itself."""
         return self.decision.plan
+
+    def having_told(self, prepared: Prepared, plan: Plan) -> Planned:
+        """The same once clients told what the plan left open; the file stays as it was reviewed."""
+        return self._replace(prepared=prepared, decision=replace(self.decision, plan=plan))
 
     def record(self, name: str) -> Record:
         """The record of a run by this plan, which names the plan by its digest; nothing is trained yet.
@@ -206,7 +215,7 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
 
 def _having_paid(prepared: Prepared, bought: BoughtRanges | None) -> Prepared:
     """The study after its clients told what a plan has of them."""
-    if bought is not None and bought.mean:
+    if bought is not None and (bought.mean or bought.pending):
         return charged(prepared, bought.mean, bought.class_shares)
     if bought is not None and bought.label_scale is not None:
         return sized(replace(prepared, deploys=False))

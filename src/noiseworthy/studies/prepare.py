@@ -61,6 +61,11 @@ class Prepared:
     deploys: bool = False
     """Whether it is to be trained at owners, of whom nothing is bought before planning."""
 
+    @property
+    def at_owners(self) -> bool:
+        """Whether its records are, or are to be, at the end of a network."""
+        return self.study.federation.of_owners or self.deploys
+
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
         table = self.study.privacy

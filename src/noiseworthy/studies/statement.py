@@ -6,7 +6,8 @@ from typing import Literal
 
 from noiseworthy._wording import number, shortened
 from noiseworthy.model.description import Statement
-from noiseworthy.privacy.uploads import SIMULATED, Assurance
+from noiseworthy.privacy.assurances import SIMULATED
+from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_record import RunRecord
 
 

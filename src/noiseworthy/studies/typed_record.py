@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from noiseworthy.data.records import TestOrigin
+from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.model.metrics import Metrics
+from noiseworthy.plans.plan import Steering
 from noiseworthy.privacy.budget import Relation, Unit
-from noiseworthy.privacy.trust import LOCAL, Cohorts, Trust, TrustModel
+from noiseworthy.privacy.trust import LOCAL, Trust
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
@@ -30,13 +32,6 @@ class ConstantPart(Part):
 
     value: Number
     provenance: str
-
-
-class SteeringPart(Part):
-    """How far noised uploads scale the planned steps."""
-
-    gain: float
-    floor: float
 
 
 class PredictedPart(Part):
@@ -88,15 +83,6 @@ class EstimationPart(Part):
     loss_cap: float
 
 
-class TrustPart(Part):
-    """Whom owners trust, where not everybody sees each upload."""
-
-    model: TrustModel
-    colluders: int
-    dropouts: int
-    cohorts: Cohorts = "public"
-
-
 class PlanPart(Part):
     """A plan, by the contract of `noiseworthy plan --json`; a noise that changes in its first and last round.
 
@@ -125,7 +111,7 @@ class PlanPart(Part):
     momentum: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.0
-    steering: SteeringPart | None = None
+    steering: Steering | None = None
     personal_step_size: float = 0.0
     pull: float = 0.0
     estimation: EstimationPart | None = None
@@ -151,14 +137,14 @@ class PlanPart(Part):
     shrinkage: float | None = None
     label_weight: float | None = None
     upload_numbers: int | None = None
-    trust: TrustPart | None = None
+    trust: Trust | None = None
     sum_noise: float | None = None
     asked_with: float | None = None
 
     @property
     def whom(self) -> Trust:
         """Whom owners trust, with its words."""
-        return LOCAL if self.trust is None else Trust(**self.trust.model_dump())
+        return self.trust or LOCAL
 
 
 class BeforePart(Part):
@@ -297,31 +283,14 @@ class RoundPart(Part):
     seconds: float
 
 
-class OwnerPart(Part):
+class OwnerPart(OwnerTerms):
     """What an owner told of its terms and its ledger after a training."""
 
-    client: str
-    data_set: str
-    records: int
-    record_shape: list[int]
-    classes: int | None
-    mechanism: str
-    epsilon: float
-    delta: float
-    unit: Unit
-    noise_floor: float
-    algorithms: list[str]
-    models: list[str]
-    most_releases: int
-    most_parameters: int
-    most_local_steps: int
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
     head: str
     spent: float
     leased: float = 0.0
-    columns: str | None = None
-    sums: tuple[str, int, bool] | None = None
-    encoders: list[str] | None = None
-    server_adds_noise: bool = False
 
 
 class NetworkPart(Part):

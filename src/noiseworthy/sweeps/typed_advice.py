@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from noiseworthy.plans.plan import Steering
 from noiseworthy.privacy.budget import ADVERSARY, Relation, Unit
 from noiseworthy.studies.typed_evidence import TrustOutcomePart
 from noiseworthy.studies.typed_parts import Json, Number, Part
-from noiseworthy.studies.typed_record import SteeringPart
 
 ADVICE_VERSION = 1
 """Of the layout; records from before it was stated have the same."""
@@ -49,7 +49,7 @@ class SettingPart(Part):
     momentum: Number = None
     averaging: Number = None
     weighting: Number = None
-    steering: SteeringPart | None = None
+    steering: Steering | None = None
     shrinkage: Number = None
     label_weight: Number = None
     records: Json = None

@@ -1,26 +1,10 @@
-"""Losses of one record as functions of the model's output, with the quality that a score reports."""
+"""Losses of one record as functions of the model's output."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-
-
-class Loss(NamedTuple):
-    """What a model's outputs z are worth for labels y.
-
-    Attributes:
-        value: loss of one record from its output z, shape (K,), and its label y, shape (); tokens have
-            (L, V) and (L,), masks (*space) for both.
-        quality: accuracy (R^2 for regression, Dice for masks) of n outputs for n labels.
-    """
-
-    value: Callable[[Array, Array], Array]
-    quality: Callable[[Array, Array], Array]
 
 
 def softmax_value(z: Array, y: Array) -> Array:
@@ -68,28 +52,10 @@ def squared_value(z: Array, y: Array) -> Array:
     return jnp.square(z.reshape(()) - y.astype(z.dtype)) / 2
 
 
-def multiclass_accuracy(z: Array, y: Array) -> Array:
-    """Share of labels (of records, or of tokens) that are their largest output."""
-    return jnp.mean(jnp.argmax(z, axis=-1) == y)
-
-
-def binary_accuracy(z: Array, y: Array) -> Array:
-    """Share of records with z above 0 exactly where y is 1."""
-    return jnp.mean((z.reshape(y.shape) > 0) == (y > 0))
-
-
-def r_squared(z: Array, y: Array) -> Array:
-    """1 - sum (y - z)^2 / sum (y - mean y)^2, and 0 where all y are equal."""
-    y = y.astype(z.dtype)
-    residual = jnp.sum(jnp.square(y - z.reshape(y.shape)))
-    spread = jnp.sum(jnp.square(y - jnp.mean(y)))
-    return jnp.where(spread > 0, 1.0 - residual / jnp.where(spread > 0, spread, 1.0), 0.0)
-
-
 LINEAR_LOSSES = {
-    "softmax": Loss(softmax_value, multiclass_accuracy),
-    "logistic": Loss(logistic_value, binary_accuracy),
-    "hinge": Loss(hinge_value, binary_accuracy),
-    "squared": Loss(squared_value, r_squared),
+    "softmax": softmax_value,
+    "logistic": logistic_value,
+    "hinge": hinge_value,
+    "squared": squared_value,
 }
-"""The losses of linear models, by name; networks have two more (`structured_losses.LOSSES`)."""
+"""The losses of linear models, by name; `structured_losses.LOSSES` has more, with what a score reports."""

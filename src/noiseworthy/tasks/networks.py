@@ -23,8 +23,7 @@ from noiseworthy.tasks.chunks import by_parts, chunks, without_padding
 from noiseworthy.tasks.convolutions import quick
 from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.ghost import Ghost
-from noiseworthy.tasks.losses import Loss
-from noiseworthy.tasks.structured_losses import LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES, Loss
 
 PyTree = Any
 CHUNK = 50

@@ -1,12 +1,28 @@
-"""Losses of records with many labels: tokens of a text, voxels of a volume; and all losses by name."""
+"""Losses of records with many labels, tokens or voxels; and all losses by name, with what a score reports."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy.tasks.losses import LINEAR_LOSSES, Loss, multiclass_accuracy, softmax_value
+from noiseworthy.tasks.losses import LINEAR_LOSSES, softmax_value
+
+
+class Loss(NamedTuple):
+    """What a model's outputs z are worth for labels y.
+
+    Attributes:
+        value: loss of one record from its output z, shape (K,), and its label y, shape (); tokens have
+            (L, V) and (L,), masks (*space) for both.
+        quality: accuracy (R^2 for regression, Dice for masks) of n outputs for n labels.
+    """
+
+    value: Callable[[Array, Array], Array]
+    quality: Callable[[Array, Array], Array]
 
 
 def tokens_value(z: Array, y: Array) -> Array:
@@ -34,8 +50,32 @@ def dice_coefficient(z: Array, y: Array) -> Array:
     return jnp.mean(jnp.where(total > 0, 2 * both / jnp.maximum(1, total), 1.0))
 
 
+def multiclass_accuracy(z: Array, y: Array) -> Array:
+    """Share of labels (of records, or of tokens) that are their largest output."""
+    return jnp.mean(jnp.argmax(z, axis=-1) == y)
+
+
+def binary_accuracy(z: Array, y: Array) -> Array:
+    """Share of records with z above 0 exactly where y is 1."""
+    return jnp.mean((z.reshape(y.shape) > 0) == (y > 0))
+
+
+def r_squared(z: Array, y: Array) -> Array:
+    """1 - sum (y - z)^2 / sum (y - mean y)^2, and 0 where all y are equal."""
+    y = y.astype(z.dtype)
+    residual = jnp.sum(jnp.square(y - z.reshape(y.shape)))
+    spread = jnp.sum(jnp.square(y - jnp.mean(y)))
+    return jnp.where(spread > 0, 1.0 - residual / jnp.where(spread > 0, spread, 1.0), 0.0)
+
+
+_QUALITIES = {
+    "softmax": multiclass_accuracy,
+    "logistic": binary_accuracy,
+    "hinge": binary_accuracy,
+    "squared": r_squared,
+}
 LOSSES = {
-    **LINEAR_LOSSES,
+    **{name: Loss(value, _QUALITIES[name]) for name, value in LINEAR_LOSSES.items()},
     "tokens": Loss(tokens_value, multiclass_accuracy),
     "dice": Loss(dice_value, dice_coefficient),
 }

@@ -8,9 +8,9 @@ import sys
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, opened
-from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.gateway.framing import receive
 
 

@@ -12,12 +12,12 @@ import pytest
 from flwr.app import Error, Message
 from flwr.proto.node_pb2 import NodeInfo
 
+from in_process_grid import InProcessGrid, over_the_wire
 from noiseworthy.deploy.exchange import Exchange
 from noiseworthy.deploy.flower import exchange as module
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import enclosed, opened
 from noiseworthy.deploy.flower.exchange import GRACE, GridExchange
-from noiseworthy.deploy.flower.inprocess import InProcessGrid, over_the_wire
 from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.errors import GatewayError
 

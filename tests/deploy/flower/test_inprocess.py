@@ -7,7 +7,7 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from noiseworthy.deploy.flower.inprocess import InProcessGrid, over_the_wire
+from in_process_grid import InProcessGrid, over_the_wire
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.datasets import load_digits
 
+from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower import mod
-from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.flower.mod import Model, pay_and_noise
 from noiseworthy.deploy.flower.terms import Terms, load_terms
 from noiseworthy.errors import ConfigError

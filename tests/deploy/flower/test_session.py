@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower import session
 from noiseworthy.deploy.flower.client_app import app
-from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.flower.session import LinkExchange
 from noiseworthy.errors import GatewayError
 

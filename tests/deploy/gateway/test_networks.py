@@ -51,8 +51,7 @@ def test_one_record_changes_its_own_row_alone_and_rows_add_up_to_the_simulated_g
     batch = digits.batch(job.task)
     changed = batch._replace(x=batch.x.at[3].set(1.7 * batch.x[4]), y=batch.y.at[3].set(5))
     before, after = (
-        np.concatenate(list(gradient_rows(job.task, job.theta, one, job.gradient)))
-        for one in (batch, changed)
+        np.concatenate(list(gradient_rows(job.task, job.theta, one, job.total))) for one in (batch, changed)
     )
     same = [np.array_equal(a, b) for a, b in zip(before, after, strict=True)]
     assert [place for place, fine in enumerate(same) if not fine] == [3]

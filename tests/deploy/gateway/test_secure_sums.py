@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower import exchange as module
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED, failed, opened
 from noiseworthy.deploy.flower.exchange import GridExchange
-from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
@@ -470,7 +470,7 @@ def plain_sum(sharing, requests) -> np.ndarray:
     for name in NAMES:
         gateway = sharing.gateways[name]
         job = gateway.accepted(requests[name]).job
-        rows = gradient_rows(job.task, job.theta, gateway.holding.batch(job.task), job.gradient)
+        rows = gradient_rows(job.task, job.theta, gateway.holding.batch(job.task), job.total)
         factor = SHARES[name] / 91
         for part in rows:
             expected += clipped_sum(np.float64(part) * factor, 0.1 * factor, "l2", grid)

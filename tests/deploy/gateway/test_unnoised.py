@@ -61,7 +61,7 @@ def test_an_owner_that_trusts_no_server_lets_nothing_leave_without_noise(gateway
 def test_the_upload_is_the_clipped_sum_on_the_grid_of_the_sum_and_says_that_noise_is_awaited(trusting):
     job = trusting.accepted(wanted := request(into=into())).job
     grid, factor, total = Grid(into().exponent), WEIGHT / 91, np.zeros(P, np.int64)
-    for part in gradient_rows(job.task, job.theta, trusting.holding.batch(job.task), job.gradient):
+    for part in gradient_rows(job.task, job.theta, trusting.holding.batch(job.task), job.total):
         total += clipped_sum(np.float64(part) * factor, CLIP * factor, "l2", grid)
     upload = upload_of(trusting, wanted)
     assert upload.assurance == "awaited"

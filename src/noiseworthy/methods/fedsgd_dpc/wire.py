@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from noiseworthy.methods.local import Memory
-from noiseworthy.methods.rows import gradient_rows, gradient_sum
+import numpy as np
+
+from noiseworthy.methods.rows import RowSum, gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
-from noiseworthy.privacy.sums import NoisedSum
-from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
@@ -23,31 +20,13 @@ class FedSGDWork(Work):
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
 
 
-@dataclass(frozen=True)
-class MeanGradient(Job):
-    """The mean clipped gradient at the model that was sent.
-
-    Attributes:
-        gradient: its noised sum.
-    """
-
-    gradient: NoisedSum
-
-    def made(self, upload: Upload | Derived) -> bool:
-        """Whether it may be the noised gradient."""
-        return self.gradient.drew(upload)
-
-    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
-        """The noised sum of the records' gradients."""
-        return self.gradient.of(gradient_rows(self.task, self.theta, batch, self.gradient)), memory
-
-
 def _work(plan: Plan, client: int, t: int) -> FedSGDWork:
     return FedSGDWork()
 
 
 def _job(request: Asked, work: FedSGDWork, task: Task, records: int) -> Job:
-    return MeanGradient(task, request.theta, gradient_sum(request, records, task.dimension))
+    total, theta = gradient_sum(request, records, task.dimension), request.theta
+    return RowSum(task, theta, total, lambda few: np.concatenate([*gradient_rows(task, theta, few, total)]))
 
 
 GRADIENT = Wire(

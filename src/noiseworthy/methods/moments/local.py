@@ -14,12 +14,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.privacy.sums import MARGIN
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
 Real = NDArray[np.float64]
-MARGIN = 1 - 2.0**-18
-"""Room below the clip for rounding to float64 and to the grid of uploads."""
 
 
 class Layout(NamedTuple):

@@ -29,6 +29,6 @@ PROBE = Probe(
     whole=False,
     sign=1.0,
     beside=nothing_beside,
-    apart=RIGHT_ANGLED,
+    apart=lambda clip_norm, norm: RIGHT_ANGLED[norm] * clip_norm,
     mean=_mean,
 )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import jax
 import numpy as np
 from pydantic import Field
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.local import Memory
-from noiseworthy.methods.moments.local import MARGIN, Real, asked_of_outputs, moment_rows
-from noiseworthy.methods.rows import AT_ONCE, noise_of
+from noiseworthy.methods.moments.local import Real, asked_of_outputs, moment_rows
+from noiseworthy.methods.rows import RowSum, noise_of
 from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm, of_moments
-from noiseworthy.privacy.sums import NoisedSum
-from noiseworthy.privacy.uploads import Derived, Upload
+from noiseworthy.privacy.sums import MARGIN, NoisedSum
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
@@ -31,31 +27,6 @@ class MomentsWork(Work):
 
     name: Literal["moments"] = "moments"
     label_weight: Annotated[float, Field(gt=1e-30, lt=1e30)]
-
-
-@dataclass(frozen=True)
-class MeanMoments(Job):
-    """The mean second moments of the owner's records, whatever model was sent.
-
-    Attributes:
-        moments: their noised sum.
-        label_weight: c.
-    """
-
-    moments: NoisedSum
-    label_weight: float
-
-    def made(self, upload: Upload | Derived) -> bool:
-        """Whether it may be the noised moments."""
-        return self.moments.drew(upload)
-
-    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
-        """The noised sum of the records' moments."""
-        one = self.moments.mechanism
-        part = max(1, AT_ONCE // self.moments.dimension)
-        parts = (jax.tree.map(lambda a, i=i: a[i : i + part], batch) for i in range(0, len(batch.x), part))
-        rows = (rows_of(self.task, few, self.label_weight, one.clip_norm, one.norm) for few in parts)
-        return self.moments.of(rows), memory
 
 
 def rows_of(task: Task, batch: Batch, label_weight: float, clip_norm: float, norm: Norm) -> Real:
@@ -85,7 +56,8 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
     total = NoisedSum.planned(
         release, request.clip_norm, records, numbers, apart=RIGHT_ANGLED[noise.norm], slack=1 - MARGIN
     )
-    return MeanMoments(task, request.theta, total, work.label_weight)
+    clip, norm, c = total.mechanism.clip_norm, noise.norm, work.label_weight
+    return RowSum(task, request.theta, total, lambda few: rows_of(task, few, c, clip, norm))
 
 
 MOMENTS = Wire(

@@ -11,10 +11,9 @@ from jax import Array
 from pydantic import Field
 
 from noiseworthy.methods.mr_mtl.local import moved, share
-from noiseworthy.methods.rows import gradient_rows, gradient_sum
+from noiseworthy.methods.rows import OneSum, gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle, one_step
-from noiseworthy.privacy.sums import NoisedSum
-from noiseworthy.privacy.uploads import Derived, Upload
+from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
@@ -31,25 +30,19 @@ class MrMtlWork(Work):
 
 
 @dataclass(frozen=True)
-class OwnGradient(Job):
+class OwnGradient(OneSum):
     """MR-MTL: the mean clipped gradient at the owner's own model.
 
         theta_m <- theta_m - eta (g_hat_m + ridge theta_m) - kappa (theta_m - theta)
 
     Attributes:
-        gradient: its noised sum.
         step: eta.
         share: kappa.
     """
 
     remembers_noised: ClassVar[bool] = True
-    gradient: NoisedSum
     step: float
     share: float
-
-    def made(self, upload: Upload | Derived) -> bool:
-        """Whether it may be the noised gradient."""
-        return self.gradient.drew(upload)
 
     @property
     def fresh_memory(self) -> Array:
@@ -58,7 +51,7 @@ class OwnGradient(Job):
 
     def upload(self, batch: Batch, memory: Array) -> tuple[Upload, Array]:
         """The noised gradient, and the owner's model after it."""
-        noised = self.gradient.of(gradient_rows(self.task, np.asarray(memory), batch, self.gradient))
+        noised = self.total.of(gradient_rows(self.task, np.asarray(memory), batch, self.total))
         values = jnp.asarray(noised.values, jnp.float32)
         return noised, moved(memory, values, self.theta, self.step, self.task.ridge, self.share)
 

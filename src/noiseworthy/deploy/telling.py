@@ -1,0 +1,82 @@
+"""The mean of records and shares of classes that owners tell before a training, asked for as any release.
+
+Each owner is asked once, by the work `mean`; it draws the noise and pays for it, and the server reads what
+is left of the weighted mean of the answers (`privacy.means`). Those of owners who are missing are left out,
+and the noise in what the others told is the larger for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.deploy.asking import Asking
+from noiseworthy.deploy.correspondence import Correspondence
+from noiseworthy.deploy.deployment import Deployment, model_of
+from noiseworthy.deploy.gathering import Gathering
+from noiseworthy.deploy.remote import BEFORE, uploads_of
+from noiseworthy.methods.mean.wire import MEAN, MeanWork
+from noiseworthy.privacy.means import MeanRelease, Told
+from noiseworthy.studies.centring import mean_release
+from noiseworthy.tasks import make_task
+from noiseworthy.tasks.table import TaskTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskingMean(Asking):
+    """The one request of a run that asks for the mean; its plan is that of this release alone.
+
+    Attributes:
+        how: it is released.
+    """
+
+    how: MeanRelease
+
+    def work(self, client: int, t: int) -> MeanWork:
+        """The mean."""
+        return MEAN.work(self.how, client, t)
+
+    def releases(self, t: int) -> NDArray[np.int64]:
+        """None: it is the first."""
+        return self.made
+
+
+def asking_of(deployment: Deployment, run: str) -> AskingMean:
+    """What every owner is asked for before round 1, of its records as they are.
+
+    Args:
+        deployment: whose plan leaves the mean open.
+        run: by its name at the owners.
+    """
+    prepared, plan, federation = deployment.prepared, deployment.plan, deployment.federation
+    how, once = mean_release(prepared), np.ones(federation.n_clients, np.int64)
+    table = TaskTable(model=model_of(prepared), bias=0.0)
+    model = make_task(str(table.model), federation.record_shape, federation.classes)
+    problem = replace(plan.problem, clip_norm=how.most, dimension=model.dimension)
+    alone = replace(plan, problem=problem, rounds=1, releases=once, release=how.release, local=None)
+    everybody = np.arange(federation.n_clients, dtype=np.int32)[None]
+    return AskingMean(run, alone, table, model, everybody, 0 * once, how=how)
+
+
+def told_mean(
+    deployment: Deployment, run: str, letters: Correspondence, patience: float
+) -> tuple[Told, dict[str, str]]:
+    """What owners told, and for each of them an empty text or why its answer is missing.
+
+    Args:
+        deployment: whose plan leaves the mean open.
+        run: by its name at the owners.
+        letters: with them.
+        patience: seconds to wait for answers.
+
+    Raises:
+        TooFewReplies: fewer than half, who may still answer when they are asked again.
+        NoMoreReplies: fewer than half, for good.
+    """
+    asking = asking_of(deployment, run)
+    (everybody,), theta = asking.cohorts, np.zeros(asking.model.dimension, np.float32)
+    gathering = Gathering(asking, letters, deployment.federation.clients, patience, lambda: None)
+    uploads, answers = uploads_of(BEFORE, gathering, everybody, theta)
+    return asking.how.combined({place: one.upload.values for place, one in uploads.items()}), answers

@@ -1,0 +1,63 @@
+"""The mean at owners: one noised sum of their records at norm 1, each beside its class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.rows import RowSum, noise_of
+from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle, one_step
+from noiseworthy.privacy.mean_rows import mean_rows
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
+from noiseworthy.privacy.sums import MARGIN, NoisedSum
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.means import MeanRelease
+    from noiseworthy.tasks.base import Task
+
+
+class MeanWork(Work):
+    """The mean of records at norm 1 and shares of classes, these times w."""
+
+    name: Literal["mean"] = "mean"
+    of_class: Size
+
+
+def rows_of(task: Task, batch: Batch, clip_norm: float, of_class: float, norm: Norm) -> NDArray[np.float64]:
+    """What every record adds, shape (n, d + K): a little within C and w, for rounding to the grid."""
+    c, w = MARGIN * clip_norm, MARGIN * of_class
+    return mean_rows(batch.x, batch.y, c, w, of_classes(task).classes, norm)
+
+
+def of_classes(task: Task) -> LinearModel:
+    """The model of a request, which says how many numbers a record has and how many classes there are."""
+    if not isinstance(task, LinearModel) or task.weighted or not task.classes:
+        raise InvalidInput("a mean is told of records with classes, for a linear model without weights")
+    return task
+
+
+def _work(how: MeanRelease, client: int, t: int) -> MeanWork:
+    return MeanWork(of_class=how.of_class)
+
+
+def _job(request: Asked, work: MeanWork, task: Task, records: int) -> Job:
+    model, c, w = of_classes(task), request.clip_norm, work.of_class
+    noise = noise_of(request, request.noise)
+    release = Release(noise, of_mean_and_class(c, w, [records], noise.norm))
+    longest = c + w if noise.norm == "l1" else (c**2 + w**2) ** 0.5
+    apart = 2.0 if noise.norm == "l1" else release.sensitivity.value.item() * records / longest
+    numbers = model.dimension // model.outputs + model.classes
+    total = NoisedSum.planned(release, longest, records, numbers, apart=apart, slack=1 - MARGIN)
+    return RowSum(task, request.theta, total, lambda few: rows_of(task, few, c, w, noise.norm))
+
+
+MEAN = Wire(
+    name="mean", table=MeanWork, steps=one_step, obstacle=no_obstacle, work=_work, job=_job, first=None
+)
+WIRES = {"mean": MEAN}
