@@ -19,7 +19,7 @@ from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.algorithm import make as plain
 from noiseworthy.methods.registry import make
-from noiseworthy.methods.steered import SMOOTHING, Steered, steered
+from noiseworthy.methods.steered import MOST_SCALE, SMOOTHING, Steered, steered
 from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -96,6 +96,19 @@ def test_the_rounds_are_those_of_the_formulas(family):
         np.testing.assert_allclose(state.theta, theta, rtol=2e-4, atol=1e-5)
         np.testing.assert_allclose(state.memory.scale, scale, rtol=1e-4)
     assert abs(scale - 1) > 0.05
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_no_training_goes_further_than_four_times_its_planned_steps_or_less_than_a_quarter(sign):
+    """Slopes that say the same in every round, at the largest gain; without the bound they go to exp(+-8)."""
+    algorithm = make(plan_of(steering=Steering(0.99, 1e-3)), TASK, 7)
+    state, scales = algorithm.init(jax.random.key(0)), []
+    direction = jnp.ones(TASK.dimension)
+    for _ in range(ROUNDS):
+        total = sign * direction * jnp.sign(jnp.sum(direction * state.theta)) if scales else direction
+        state = algorithm.aggregate(state, total)
+        scales.append(float(state.memory.scale))
+    assert (min if sign > 0 else max)(scales) == pytest.approx(MOST_SCALE**-sign, rel=1e-6)
 
 
 def test_the_slope_that_uploads_tell_is_the_derivative_along_the_model(shards):

@@ -11,11 +11,12 @@ far. The noise of r_t has the known variance v_t = |theta_t - theta_0|^2 sum_i w
 smoothed, R_t = b R_{t-1} + (1 - b) r_t and V_t = b^2 V_{t-1} + (1 - b)^2 v_t, and the model and all further
 steps are scaled by
 
-    f_t = exp(-4 k (t/T) (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
+    f_t = exp(-4 k (t/T) (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2],
 
-Early models are mostly noise and late mistakes stay, so that the middle of the training counts most. R' is
-the part of R beyond 0.6 floor on either side of 0: a model that fits its own records a little better the
-larger it grows no longer learns of others, and slopes of unlike owners come and go.
+whose product stays within [1/4, 4]. Early models are mostly noise and late mistakes stay, so that the middle
+of the training counts most. R' is the part of R beyond 0.6 floor on either side of 0: a model that fits its
+own records a little better the larger it grows no longer learns of others, and slopes of unlike owners come
+and go.
 
 Everything that it reads has been noised and paid for: steering is post-processing.
 
@@ -44,6 +45,8 @@ SMOOTHING = 0.7
 """b: how much of the slopes before a round still counts in it."""
 _MOST = 2.0
 """Largest u: one odd round moves the scale by no more than exp(2 k)."""
+MOST_SCALE = 4.0
+"""Times the planned steps, or their part: what runs further away has lost what it learned."""
 _LITTLE = 0.6
 """Share of the floor up to which a slope is left out."""
 _NONE = Steering(gain=0.0, floor=1.0)
@@ -109,8 +112,9 @@ class Steered(Around):
         telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
         told = jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
         passed = state.round.astype(jnp.float32) / self.rounds
-        factor = jnp.exp(-4 * self.gain * passed * (1 - passed) * told)
-        scale = before.scale * factor
+        wanted = before.scale * jnp.exp(-4 * self.gain * passed * (1 - passed) * told)
+        scale = jnp.clip(wanted, 1 / MOST_SCALE, MOST_SCALE)
+        factor = scale / before.scale
         after = self.algorithm.aggregate(own_state(state), total)
         theta = before.start + factor * moved + scale * (after.theta - state.theta)
         return ServerState(theta, after.round, Course(after.memory, before.start, scale, slope, variance))

@@ -56,9 +56,7 @@ def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:
     if not found.prices:
         return f"No epsilon in sight buys another point of {name}."
     (accuracy, epsilon), own = found.prices[0], found.curves["epsilon"].own
-    wanted, plan = metric_score(record, accuracy), record.plan
-    told_before = plan.bought_ranges or plan.bought_mean or plan.bought_label_scale is not None
+    wanted = metric_score(record, accuracy)
     return (
-        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}"
-        f"{' for training' if told_before else ''}."
+        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
     )

@@ -53,7 +53,8 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with what was bought for it, and a warning for all that it owes to private records."""
     said = read_off(prepared.study.federation, prepared.federation)
-    plan = decision.plan if prepared.ranges is None else _beside_what_was_bought(decision.plan)
+    unasked = prepared.ranges is None or prepared.ranges.pending
+    plan = decision.plan if unasked else _beside_what_was_bought(decision.plan)
     warnings = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared))
     notes = (*warnings, *plan.notes, *said_of_size(prepared), *said_of_mean(prepared))
     return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
