@@ -34,12 +34,14 @@ from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Grid
 from noiseworthy.reports import write_report
 from noiseworthy.studies import by_trial
+from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.training import train as simulate
 from noiseworthy.trials import spaces
+from noiseworthy.trials.treatment import Treatment
 
 SITES = {"north": 60, "south": 150, "west": 200}
 """Hospitals and their records, of the 569 of the breast-cancer data; the rest are test records."""
@@ -129,12 +131,12 @@ def owner_file(folder: Path, name: str, epsilon: float, **allowed: Any) -> Path:
 
 
 @contextmanager
-def opened(folder: Path, tables: dict[str, pd.DataFrame]) -> Iterator[World]:
+def opened(folder: Path, tables: dict[str, pd.DataFrame], **allowed: Any) -> Iterator[World]:
     gateways = {}
     for name, epsilon in zip(SITES, (1.0, 2.0, 4.0), strict=True):
         (folder / name).mkdir()
         tables[name].to_csv(folder / name / "records.csv", index=False)
-        gateways[name] = Gateway.open(load_owner(owner_file(folder / name, name, epsilon)))
+        gateways[name] = Gateway.open(load_owner(owner_file(folder / name, name, epsilon, **allowed)))
     server = folder / "server"
     server.mkdir()
     tables["test"].to_csv(server / "test.csv", index=False)
@@ -391,3 +393,41 @@ def test_terms_that_fit_are_not_refused_in_the_training(world, deployment, tmp_p
     deployment.check_owners([gateway.about for gateway in world.gateways.values()])
     done = train(deployment, world.exchange(), tmp_path / "run")
     assert not any(why for one in done.told.rounds for why in one.answers.values())
+
+
+FREE = (
+    STUDY[: STUDY.index("[task]")]
+    + """
+[privacy]
+epsilon = { north = 1.0, south = 2.0, west = 4.0 }
+delta = 1e-5
+mechanism = "gaussian"
+[task]
+model = "softmax"
+[algorithm]
+rounds = 4
+[planning]
+public = ["wine"]
+seeds = 1
+"""
+)
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_server_without_records_asks_for_the_mean_of_all_that_nobody_holds(tmp_path, tables, monkeypatch):
+    """Unlike budgets and sizes; with no noise drawn it is what the whole table tells."""
+    monkeypatch.setattr(by_trial, "treatments_of", lambda prepared, bench: [Treatment(centred=True)])
+    with opened(tmp_path, tables, algorithms=["fedsgd-dpc", "mean"]) as world:
+        prepared, decision = plan_study(world.study(FREE))
+        assert decision.plan.ranges is not None
+        assert decision.plan.ranges.pending
+        deployment = Deployment.of(prepared, decision.plan)
+        deployment.check_owners([gateway.about for gateway in world.gateways.values()])
+        done = train(deployment, world.exchange(), tmp_path / "run")
+    whole, how = world.simulated(FREE).trained()[0], mean_release(prepared)
+    held = [slice(0, n) for n in whole.sizes]
+    told = how.combined({i: how.told(whole.x[i, n], whole.y[i, n]) for i, n in enumerate(held)})
+    assert done.told.mean is not None
+    assert done.told.mean[0] == pytest.approx(told.mean, abs=1e-5)
+    assert done.told.mean[1] == pytest.approx(told.shares, abs=1e-5)
+    assert done.trained.loss[0, -1] < done.trained.loss[0, 0]

@@ -75,11 +75,8 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
         if path.name.endswith(TEXT):
             table = read_text_table(path, dtype=str, keep_default_na=False)
         else:
-            table = (
-                read_frame(path)
-                if path.suffix == ".parquet"
-                else pd.DataFrame(read_columns(path, cells=True)[0])
-            )
+            whole = path.suffix == ".parquet"
+            table = read_frame(path) if whole else pd.DataFrame(read_columns(path, cells=True)[0])
         return table, table
     if not path.name.endswith(_ARRAYS):
         raise ConfigError(f"{path} must end in one of {', '.join((*tables, *_ARRAYS))}")
