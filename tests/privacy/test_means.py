@@ -100,6 +100,23 @@ def test_weights_are_those_of_least_noise_where_budgets_are_equal():
     assert release_of("l2", sizes=(100, 300)).weights == pytest.approx([0.1, 0.9])
 
 
+def test_of_some_clients_the_weighted_mean_is_read_with_the_noise_that_it_has():
+    """By hand: weights of those who are there with the sum 1, and the deviation that these leave."""
+    made = release_of("l2", sizes=(40, 900, 300), features=4)
+    answers = dict(enumerate(np.random.default_rng(6).normal(0, made.deviation, (3, 4 + CLASSES)) + 0.3))
+    weights = np.array([40, 300]) / made.release.mechanism.size[[0, 2]]
+    weights /= weights.sum()
+    deviation = np.sqrt(np.sum((weights * made.release.mechanism.size[[0, 2]]) ** 2))
+    assert deviation > 1.2 * made.deviation
+    wanted = made.read(weights @ np.stack([answers[0], answers[2]]), deviation / made.deviation)
+    found = made.combined({place: answers[place] for place in (0, 2)})
+    assert found.mean == pytest.approx(wanted.mean)
+    assert found.shares == pytest.approx(wanted.shares)
+    assert made.combined(answers).mean == pytest.approx(
+        made.read(made.weights @ np.stack([*answers.values()])).mean
+    )
+
+
 def test_of_noise_alone_nothing_is_left_and_of_a_mean_far_above_it_nearly_all():
     made = release_of("l2", sizes=(100,) * 3, features=50)
     noise = np.random.default_rng(2).normal(0, made.deviation, (200, 50 + CLASSES))

@@ -199,8 +199,15 @@ def test_what_is_offered_to_owners_allows_the_mean_and_nothing_beyond(deployment
     demand = deployment.demand_of("a")
     assert demand.algorithms == ("fedsgd-dpc", "mean")
     assert demand.releases == int(deployment.plan.uploads[0]) + 1
-    release = mean_release(deployment.prepared).release
-    assert demand.noise <= 1 / release.shift[0]
+
+
+def test_the_floor_of_many_rounds_is_the_noise_of_the_mean(folder):  # noqa: F811
+    """A tenth of the budget for one release, where forty have the rest: owners' floors must let it pass."""
+    one = planned(for_owners(folder, {"algorithm.rounds": 40}))
+    many, release = Deployment.of(one.prepared, one.plan), mean_release(one.prepared).release
+    assert many.demand_of("a").noise == pytest.approx(1 / release.shift[0])
+    assert many.plan.release is not None
+    assert many.plan.release.shift[0] < release.shift[0]
 
 
 def test_an_owner_that_allows_no_mean_is_named_before_anything_is_asked(deployment, owners):
