@@ -28,6 +28,7 @@ from noiseworthy.errors import UserError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.centring import may_centre
+from noiseworthy.studies.label_mean import with_label_mean
 from noiseworthy.studies.plan_codec import decoded, encoded
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.tasks.table import TaskTable
@@ -69,9 +70,7 @@ def oracle(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> 
     for cell in lacking(half, only, trust, ""):
         started, made = time.process_time(), prepared(cell)
         search = Search(Ground(made))
-        search.run()
-        best = search.chosen()
-        loss, accuracy = search.scored(best)
+        best = found_by(search)
         untrained = search.ground.untrained
         federation, _ = made.trained()
         content = {
@@ -82,33 +81,38 @@ def oracle(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> 
             "classes": federation.classes,
             "means": True,
             "untrained": {"loss": untrained[0], "accuracy": untrained[1]},
-            "best": {"setting": best._asdict() | {"line": _line(best.line)}, **scored(loss, accuracy)},
+            "best": best,
             "defaults": {name: scored(*found) for name, found in defaults_of(search).items()},
             "trainings": search.trainings,
             "cpu seconds": round(time.process_time() - started, 1),
         }
         write(cell.name, content)
-        said(cell, content, f"untrained {untrained[0]:.4g}, best {loss.mean():.4g}")
+        said(cell, content, f"untrained {untrained[0]:.4g}, best {np.mean(best['loss']):.4g}")
 
 
 @app.command()
 def means(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
-    """Search cells that were searched before for records seen against their mean; keep what is better."""
+    """Search cells that were searched before from what clients may tell of their means; keep what is better.
+
+    Records of classes are seen against it, and intercepts of numbers start at that of the labels.
+    """
     for cell in cells(half, trust):
         found = read(cell.name)
-        if not cell.name.startswith(only) or found is None or "means" in found:
+        if not cell.name.startswith(only) or found is None or {"means", "label means"} <= found.keys():
             continue
         started, made = time.process_time(), prepared(cell)
-        found["means"] = may_centre(made)
-        if found["means"]:
-            search = Search(Ground(made), of_means)
-            search.run()
-            best = search.chosen()
-            if best.loss < found["best"]["setting"]["loss"]:
-                setting = best._asdict() | {"line": _line(best.line)}
-                found["best"] = {"setting": setting, **scored(*search.scored(best))}
+        told = with_label_mean(made)
+        of_records = "means" not in found and may_centre(made)
+        searches = [Search(Ground(made), of_means)] * of_records + [Search(Ground(told))] * (told is not made)
+        if not searches:
+            continue
+        for search in searches:
+            best = found_by(search)
             found["trainings"] += search.trainings
-        found["cpu seconds"] += round(time.process_time() - started, 1)
+            if best["setting"]["loss"] < found["best"]["setting"]["loss"]:
+                found["best"] = best
+        found |= {"means": True, "label means": told is not made}
+        found["cpu seconds"] = round(found["cpu seconds"] + time.process_time() - started, 1)
         write(cell.name, found)
         said(cell, found, f"best {np.mean(found['best']['loss']):.4g}")
 
@@ -178,6 +182,13 @@ def table(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> N
         PAGE.write_text(before + page(rows, trust) + after)
     else:
         typer.echo(page(rows, trust))
+
+
+def found_by(search: Search) -> Tables:
+    """The best setting that a search finds, with its losses and accuracies under the seeds that report."""
+    search.run()
+    best = search.chosen()
+    return {"setting": best._asdict() | {"line": _line(best.line)}, **scored(*search.scored(best))}
 
 
 def scored(loss: np.ndarray, accuracy: np.ndarray) -> Tables:

@@ -154,7 +154,10 @@ class Ground:
         return self._fields[seen]
 
     def start(self, seen: Seen) -> tuple[float, ...]:
-        """Outputs that training starts at: by shares of classes that clients tell beside their mean."""
+        """Outputs that training starts at: by shares of classes told beside a mean, or the mean of labels."""
+        ranges = self.made.ranges
+        if ranges is not None and ranges.label_mean is not None:
+            return (ranges.label_mean,)
         if "reference" not in dict(seen.keys):
             return ()
         task = self.arena(seen.keys, seen.model).task

@@ -19,6 +19,7 @@ from noiseworthy.privacy.octaves import OCTAVES, octave_counts
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
+from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.studies.label_size import SHARE, TELLING, said_of_size, sized
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import Planned, load_plan, planned
@@ -198,7 +199,7 @@ def test_the_plan_says_so_and_its_file_holds_it(folder, plan):
     assert plan.plan.as_dict()["bought_label_scale"] == plan.plan.ranges.label_scale
 
 
-def test_training_charges_counts_first_and_card_and_ledger_tell_them(folder, plan):
+def test_training_charges_counts_and_a_mean_first_and_card_and_ledger_tell_them(folder, plan):
     run = folder / "run"
     train_in(plan, run, name="visits")
     with sqlite3.connect(run / "ledger.sqlite") as books:
@@ -206,13 +207,16 @@ def test_training_charges_counts_first_and_card_and_ledger_tell_them(folder, pla
             books.execute("SELECT account, sum(share) FROM releases WHERE number = 0 GROUP BY account")
         )
         total = dict(books.execute("SELECT account, sum(share) FROM releases GROUP BY account"))
-    assert [share / WHOLE for share in due.values()] == pytest.approx([SHARE] * 4, rel=1e-9)
+    mean = label_mean_of(sized(made(folder)))
+    assert mean is not None
+    assert [share / WHOLE for share in due.values()] == pytest.approx([SHARE + mean.share] * 4, rel=1e-9)
     assert [share / WHOLE for share in total.values()] == pytest.approx([1.0] * 4, rel=1e-6)
     record = load_record(run)
     card = claim_card(record)
     assert card["bought_label_scale"] == record["plan"]["bought_label_scale"]
     asked = next(one["answer"] for one in card["questions"] if "constants" in one["question"])
     assert "one round of noised counts, which bought the size of labels" in asked
+    assert "one of noised means of labels" in asked
     assert "How large labels are was bought" in rests_on(view(record))
     assert "No record was looked at" not in rests_on(view(record))
     assert "bought the size of labels" in json.dumps([vars(one) for one in privacy_statement(record)])

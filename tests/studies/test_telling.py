@@ -83,10 +83,10 @@ def test_the_training_is_the_simulated_one_from_what_owners_told(noise, folder, 
         deployment.check_owners([gateway.about for gateway in owners.opened.values()])
         done = train(deployment, owners.exchange(), tmp_path / "run")
         mean, shares = told_exactly(deployment, mean_release(deployment.prepared), [0, 1, 2])
-        assert done.told.mean is not None
-        assert done.told.mean[0] == pytest.approx(mean, abs=1e-5)
-        assert done.told.mean[1] == pytest.approx(shares, abs=1e-5)
-        twin = simulated(deployment.having_told(*done.told.mean))
+        assert done.told.found
+        assert done.told.found["mean"] == pytest.approx(mean, abs=1e-5)
+        assert done.told.found["class_shares"] == pytest.approx(shares, abs=1e-5)
+        twin = simulated(deployment.having_told(done.told.found))
         assert np.abs(done.trained.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
         assert np.allclose(done.trained.loss, twin.loss[:, done.trained.rounds], atol=1e-5)
         assert np.array_equal(done.trained.uploads, twin.uploads)
@@ -162,8 +162,8 @@ def test_an_owner_that_is_missing_is_left_out_and_the_noise_is_larger(deployment
         done = train(deployment, lost, tmp_path / "run", patience=3.0)
         how = mean_release(deployment.prepared)
         (mean, _), (everybody, _) = (told_exactly(deployment, how, there) for there in ([0, 2], [0, 1, 2]))
-        assert done.told.mean is not None
-        assert done.told.mean[0] == pytest.approx(mean, abs=1e-5)
+        assert done.told.found
+        assert done.told.found["mean"] == pytest.approx(mean, abs=1e-5)
         assert np.linalg.norm(mean) < np.linalg.norm(everybody)  # of more noise less is left
 
 
@@ -185,11 +185,11 @@ def test_record_and_report_hold_what_was_told_and_owners_keep_the_model(plan, de
         record = with_network(now.record("far"), done, abouts, 1.0)
         record = deliver(now.prepared, done.trained.theta[0], record, [0], tmp_path / "run")
         assert record["plan_digest"] == plan.file.digest
-        assert record["plan"]["bought_mean"] == done.told.mean[0]
-        assert claim_card(record)["bought_class_shares"] == done.told.mean[1]
+        assert record["plan"]["bought_mean"] == done.told.found["mean"]
+        assert claim_card(record)["bought_class_shares"] == done.told.found["class_shares"]
         assert "told the mean of its records" in write_report(record, tmp_path / "run").read_text()
         kept = load_plan(tmp_path / "run" / "plan-seed-0.json")
-        assert kept.plan.ranges.mean == tuple(done.told.mean[0])
+        assert kept.plan.ranges.mean == tuple(done.told.found["mean"])
         offer = final_model(done.told.run, load_folder(tmp_path / "run"))
         assert correspondence.delivered(owners.exchange(), list(owners.opened), offer, 5.0) == {}
         assert done.trained.accuracy[0, -1] > 0.8

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from debug_engine import debug
 from direct import Direct
 
 from noiseworthy.data import load_federation, load_records
@@ -27,7 +28,6 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.owners import write_owner_files
-from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make
@@ -427,7 +427,7 @@ def test_a_server_without_records_asks_for_the_mean_of_all_that_nobody_holds(tmp
     whole, how = world.simulated(FREE).trained()[0], mean_release(prepared)
     held = [slice(0, n) for n in whole.sizes]
     told = how.combined({i: how.told(whole.x[i, n], whole.y[i, n]) for i, n in enumerate(held)})
-    assert done.told.mean is not None
-    assert done.told.mean[0] == pytest.approx(told.mean, abs=1e-5)
-    assert done.told.mean[1] == pytest.approx(told.shares, abs=1e-5)
+    assert done.told.found
+    assert done.told.found["mean"] == pytest.approx(told.mean, abs=1e-5)
+    assert done.told.found["class_shares"] == pytest.approx(told.shares, abs=1e-5)
     assert done.trained.loss[0, -1] < done.trained.loss[0, 0]

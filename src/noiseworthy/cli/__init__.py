@@ -39,27 +39,11 @@ from noiseworthy.cli import (
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
-    init.init,
-    checking.check,
-    planning.plan,
-    training.train,
-    planning.advise,
-    training.compare,
-    training.tradeoff,
-    training.rivals,
-    sweeping.sweep,
-    training.quickstart,
-    planning.account,
-    audit.audit,
-    measuring.measure,
-    papers.reproduce,
-    training.report,
-    predicting.predict,
-    predicting.export,
-    tuning.tune,
-    gateways.gateway,
-    init.schema,
-)
+    init.init, checking.check, planning.plan, training.train, planning.advise, training.compare,
+    training.tradeoff, training.rivals, sweeping.sweep, training.quickstart, planning.account, audit.audit,
+    measuring.measure, papers.reproduce, training.report, predicting.predict, predicting.export,
+    tuning.tune, gateways.gateway, init.schema,
+)  # fmt: skip
 GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain

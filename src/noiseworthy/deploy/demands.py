@@ -8,7 +8,6 @@ from itertools import chain
 
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import work_of
-from noiseworthy.methods.mean.wire import MEAN
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
@@ -141,7 +140,7 @@ def _whole(terms: OwnerTerms | Demand) -> float:
 def _works_of(plan: Plan, client: int) -> tuple[str, ...]:
     """What gateways call the work of a plan: several algorithms ask for the same gradient."""
     first = None if plan.pilot is None else method(plan.algorithm).wire.first
-    before = [*([] if first is None else [first.name]), *([] if plan.ranges is None else [MEAN.name])]
+    before = [*([] if first is None else [first.name]), *([] if plan.ranges is None else [plan.ranges.asked])]
     return (work_of(plan, client, 0).name, *before)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -188,8 +189,8 @@ class _Session:
     def whole(self, start: Checkpoint | None) -> DeployedRun:
         """All rounds of the plan, from its start or from a checkpoint."""
         if (before := self.deployment.plan.ranges) is not None and before.pending:
-            start = start if self.told.mean is not None else None
-            self.deployment = self.deployment.having_told(*self.told.mean or self.mean())
+            start = start if self.told.found else None
+            self.deployment = self.deployment.having_told(self.told.found or self.found())
             keep_stages(self.folder, [self.deployment.plan], [self.deployment.seed])
         plan, deployment = self.deployment.plan, self.deployment
         if plan.pilot is not None and plan.pilot.pending:
@@ -197,16 +198,16 @@ class _Session:
         run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
         return DeployedRun(deployment, Run.of(run, [plan]), self.told)
 
-    def mean(self) -> tuple[list[float], list[float]]:
+    def found(self) -> dict[str, Any]:
         """What owners tell before round 1; a run that is broken off meanwhile asks for the same again."""
         deployment, letters, started = self.deployment, self.letters(), time.monotonic()
         start = make(deployment.plan, deployment.task, deployment.seed).init(jax.random.key(deployment.seed))
         self.keep(at_start(start, deployment.federation.n_clients))
         self.begin()
-        found, answers = told_mean(deployment, self.told.run, letters, self.patience)
+        self.told.found, answers = told_mean(deployment, self.told.run, letters, self.patience)
         self.on_round(0.0, Round(BEFORE, answers, time.monotonic() - started))
-        self.told.late, self.told.mean = letters.late, (found.mean.tolist(), found.shares.tolist())
-        return self.told.mean
+        self.told.late = letters.late
+        return self.told.found
 
     def letters(self) -> Correspondence:
         """What is known of the owners, for a stage to go on with."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from noiseworthy.data import Federation
 from noiseworthy.data.owners import columns_misfit
@@ -13,7 +14,8 @@ from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.centring import OF_A_SIMULATION, charged
+from noiseworthy.plans.stages import BoughtRanges
+from noiseworthy.studies.centring import OF_A_SIMULATION
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
 from noiseworthy.studies.models import default_model, task_for
@@ -52,7 +54,8 @@ class Deployment:
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
         if (bought := plan.ranges or prepared.ranges) is not None and not bought.pending:
-            why = NOT_OVER_A_NETWORK if bought.found else OF_A_SIMULATION if bought.mean else NOT_AT_OWNERS
+            sized = bought.label_scale is not None
+            why = NOT_OVER_A_NETWORK if bought.found else NOT_AT_OWNERS if sized else OF_A_SIMULATION
             raise UnsoundClaim(f"nothing is deployed: {why}")
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
@@ -94,14 +97,14 @@ class Deployment:
         """`fingerprint` of the training."""
         return fingerprint(self.plan, [self.seed], "deployed" + self.prepared.study.names_data)
 
-    def having_told(self, mean: Sequence[float], class_shares: Sequence[float]) -> Deployment:
+    def having_told(self, found: Mapping[str, Any]) -> Deployment:
         """The same once its owners told the mean that the plan leaves open: study, model and plan hold it.
 
         Args:
-            mean: of records of norm 1, shape (d,).
-            class_shares: told with it, shape (K,).
+            found: numbers of `BoughtRanges` by name, lists of them where it has several.
         """
-        told = charged(self.prepared, mean, class_shares).ranges
+        known = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
+        told = replace(self.plan.ranges or BoughtRanges((), self.plan.budget, {}), **known)
         task = task_for(self.prepared.study, self.federation, told)
         return replace(self, prepared=replace(self.prepared, task=task), plan=replace(self.plan, ranges=told))
 

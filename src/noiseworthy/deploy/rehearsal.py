@@ -88,7 +88,7 @@ def questions(owner: Owner) -> list[Question]:
 
 
 def _covered(one: Question, owner: Owner) -> bool:
-    obstacle = wire(one.algorithm).obstacle(law_of(owner.budget.mechanism))
+    obstacle = wire(one.algorithm).table.obstacle(law_of(owner.budget.mechanism))
     return not obstacle and (owner.budget.unit != "client" or one.probe.whole)
 
 

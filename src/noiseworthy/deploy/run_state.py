@@ -35,7 +35,7 @@ class RunState:
         sums: the number of the last secure sum that was begun.
         ended: why the training ended before its last round; empty if it did not.
         opening: where a stage that estimates ended, once it has.
-        mean: what is read of owners' answers before round 1, once they told: the mean, shares of classes.
+        found: what is read of owners' answers before round 1, once they told, as a plan names it.
     """
 
     run: str
@@ -47,7 +47,7 @@ class RunState:
     sums: int = 0
     ended: str = ""
     opening: Checkpoint | None = None
-    mean: tuple[list[float], list[float]] | None = None
+    found: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls) -> RunState:

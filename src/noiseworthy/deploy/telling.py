@@ -1,13 +1,15 @@
-"""The mean of records and shares of classes that owners tell before a training, asked for as any release.
+"""What owners tell before a training starts from it, asked for as any release.
 
-Each owner is asked once, by the work `mean`; it draws the noise and pays for it, and the server reads what
-is left of the weighted mean of the answers (`privacy.means`). Those of owners who are missing are left out,
-and the noise in what the others told is the larger for it.
+Each owner is asked once, by the work `mean` for that of its records and shares of its classes, by
+`label-mean` for that of the numbers to predict; it draws the noise and pays for it, and the server reads the
+weighted mean of the answers (`privacy.means`, `privacy.label_means`). Those of owners who are missing are
+left out, and the noise in what the others told is the larger for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,12 @@ from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.deployment import Deployment, model_of
 from noiseworthy.deploy.gathering import Gathering
 from noiseworthy.deploy.remote import BEFORE, uploads_of
-from noiseworthy.methods.mean.wire import MEAN, MeanWork
-from noiseworthy.privacy.means import MeanRelease, Told
+from noiseworthy.methods.wire import Work
+from noiseworthy.methods.wires import wire
+from noiseworthy.privacy.label_means import LabelMean
+from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.studies.centring import mean_release
+from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.table import TaskTable
 
@@ -30,13 +35,15 @@ class AskingMean(Asking):
 
     Attributes:
         how: it is released.
+        asked: for, by the name of its work.
     """
 
-    how: MeanRelease
+    how: MeanRelease | LabelMean
+    asked: str
 
-    def work(self, client: int, t: int) -> MeanWork:
+    def work(self, client: int, t: int) -> Work:
         """The mean."""
-        return MEAN.work(self.how, client, t)
+        return wire(self.asked).work(self.how, client, t)
 
     def releases(self, t: int) -> NDArray[np.int64]:
         """None: it is the first."""
@@ -51,19 +58,21 @@ def asking_of(deployment: Deployment, run: str) -> AskingMean:
         run: by its name at the owners.
     """
     prepared, plan, federation = deployment.prepared, deployment.plan, deployment.federation
-    how, once = mean_release(prepared), np.ones(federation.n_clients, np.int64)
+    numbers = label_mean_of(prepared) if federation.classes is None else None
+    how, once = numbers or mean_release(prepared), np.ones(federation.n_clients, np.int64)
     table = TaskTable(model=model_of(prepared), bias=0.0)
     model = make_task(str(table.model), federation.record_shape, federation.classes)
-    problem = replace(plan.problem, clip_norm=how.most, dimension=model.dimension)
+    problem = replace(plan.problem, clip_norm=how.clip_norm, dimension=model.dimension)
     alone = replace(plan, problem=problem, rounds=1, releases=once, release=how.release, local=None)
     everybody = np.arange(federation.n_clients, dtype=np.int32)[None]
-    return AskingMean(run, alone, table, model, everybody, 0 * once, how=how)
+    asked = "mean" if plan.ranges is None else plan.ranges.asked
+    return AskingMean(run, alone, table, model, everybody, 0 * once, how=how, asked=asked)
 
 
 def told_mean(
     deployment: Deployment, run: str, letters: Correspondence, patience: float
-) -> tuple[Told, dict[str, str]]:
-    """What owners told, and for each of them an empty text or why its answer is missing.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What owners told, as `BoughtRanges` names it; of each an empty text or why its answer is missing.
 
     Args:
         deployment: whose plan leaves the mean open.
@@ -79,4 +88,8 @@ def told_mean(
     (everybody,), theta = asking.cohorts, np.zeros(asking.model.dimension, np.float32)
     gathering = Gathering(asking, letters, deployment.federation.clients, patience, lambda: None)
     uploads, answers = uploads_of(BEFORE, gathering, everybody, theta)
-    return asking.how.combined({place: one.upload.values for place, one in uploads.items()}), answers
+    told = {place: one.upload.values for place, one in uploads.items()}
+    if isinstance(asking.how, LabelMean):
+        return {"label_mean": asking.how.combined(told)}, answers
+    mean, shares = asking.how.combined(told)
+    return {"mean": mean.tolist(), "class_shares": shares.tolist()}, answers

@@ -46,6 +46,16 @@ class Work(Table):
 
     name: Any
 
+    @property
+    def steps(self) -> int:
+        """Local steps that it takes, of which the owner's file allows so many; one is a gradient."""
+        return 1
+
+    @classmethod
+    def obstacle(cls, law: Law) -> str:
+        """Why it has no proof for noise of a law; empty for sums of what is clipped alone, which have one."""
+        return ""
+
 
 class Asked(Protocol):
     """What a job takes of a request, whatever its work; the request of a gateway says what each is."""
@@ -111,16 +121,6 @@ class Job(ABC):
         """
 
 
-def no_obstacle(law: Law) -> str:
-    """Sums of rows that are clipped alone, or of one, are proved for every law that owners draw."""
-    return ""
-
-
-def one_step(work: Work) -> int:
-    """A gradient."""
-    return 1
-
-
 W = TypeVar("W", bound=Work)
 
 
@@ -129,21 +129,20 @@ class Wire(Generic[W]):
     """A method at the owners.
 
     Attributes:
-        name: of its work, as owners allow it and requests say it.
         table: of its work in a request.
-        steps: local steps that a work takes, of which the owner's file allows so many.
-        obstacle: why its job has no proof for noise of a law; empty if it has one.
         work: what a client computes in a round: of a plan, or of a first stage; client; t.
         job: what a request makes an owner compute: request, its work, the model for the owner's records, n.
-        first: of the stage before the plan, in which clients report more; None where there is none.
+        first: of the stage before the plan, in which clients report more, where there is one.
 
     Guarantee: sensitivities in a job's `sums` are the owner's own, from its n and the clips that are applied.
     """
 
-    name: str
     table: type[W]
-    steps: Callable[[W], int]
-    obstacle: Callable[[Law], str]
     work: Callable[[Any, int, int], W]
     job: Callable[[Asked, W, Task, int], Job]
-    first: Wire[Any] | None
+    first: Wire[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its work, as owners allow it and requests say it."""
+        return self.table.model_fields["name"].default

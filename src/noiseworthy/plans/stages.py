@@ -81,9 +81,11 @@ class BoughtRanges(Stage):
         label_octaves: shares of them in octaves below their range (`privacy.octaves`) that the counts tell.
         mean: of records of norm 1, noised and shrunk (`privacy.means`), which records are seen against.
         class_shares: told with it, which intercepts start at.
+        label_mean: of the numbers to predict, noised, which intercepts start at; None if it was not told.
+        label_noise: standard deviation of the noise in it.
 
-    With nothing of all this it is pending: owners at the end of a network are asked for their mean once the
-    training begins.
+    With nothing of all this it is pending: owners at the end of a network are asked for their mean, or that
+    of their labels where its noise is known, once the training begins.
     """
 
     found: dict[str, tuple[float, float]]
@@ -91,13 +93,25 @@ class BoughtRanges(Stage):
     label_octaves: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
     mean: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
     class_shares: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
+    label_mean: float | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
+    label_noise: float = field(default=0.0, metadata=LEFT_OUT_IF_DEFAULT)
     rule: ClassVar[str] = "ranges, sizes and means, from noised answers of every client"
     trains: ClassVar[bool] = False
 
     @property
     def pending(self) -> bool:
-        """Whether owners are still to tell their mean."""
-        return not (self.found or self.mean or self.label_scale is not None)
+        """Whether owners are still to tell a mean."""
+        return not (self.found or self.mean) and self.label_scale is self.label_mean is None
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether it is about numbers to predict, their size or their mean."""
+        return self.label_scale is not None or self.label_noise > 0
+
+    @property
+    def asked(self) -> str:
+        """What owners are asked for where it is pending, by the name of their work."""
+        return "label-mean" if self.label_noise else "mean"
 
     @property
     def words(self) -> str:
@@ -105,8 +119,9 @@ class BoughtRanges(Stage):
         ranges = f"noised quantiles, which bought the range of {', '.join(self.found)}" * bool(self.found)
         size = "noised counts, which bought the size of labels" * (self.label_scale is not None)
         mean = "noised means and counts of classes, which training starts from"
-        mean *= bool(self.mean or self.pending)
-        return f"one round of {' and one of '.join(said for said in (ranges, size, mean) if said)}"
+        mean *= bool(self.mean or (self.pending and not self.label_noise))
+        labels = "noised means of labels, which training starts from" * (self.label_noise > 0)
+        return f"one round of {' and one of '.join(said for said in (ranges, size, mean, labels) if said)}"
 
     @cached_property
     def _remaining(self) -> PrivacyBudget:
@@ -141,12 +156,17 @@ class BoughtRanges(Stage):
         """What a study states that buys none of it."""
         if self.mean:
             return "[task] normalise = true"
+        if self.label_mean is not None:
+            return "everything under [algorithm] and clip_norm"
         return "ranges of [columns]" if self.found else "numbers like [planning] label_scale"
 
     def as_dict(self) -> dict[str, Any]:
         """What a plan says of them, under `bought_ranges`, `bought_label_scale` and the like."""
         ranges = {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
-        size = {"bought_label_scale": self.label_scale}
-        told = (ranges if self.found else {}) | ({} if self.label_scale is None else size)
+        told = (ranges if self.found else {}) | {
+            f"bought_{name}": size
+            for name in ("label_scale", "label_mean")
+            if (size := getattr(self, name)) is not None
+        }
         mean = {"bought_mean": list(self.mean), "bought_class_shares": list(self.class_shares)}
         return told | (mean if self.mean else {})

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.privacy.budget import PrivacyBudget, Relation
 from noiseworthy.privacy.mean_rows import mean_rows
-from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
 
@@ -50,7 +50,7 @@ class MeanRelease(NamedTuple):
         weights: of their answers, by records over noise, with the sum 1, shape (N,).
         deviation: s, of the noise in each number of the weighted answer.
         classes: K.
-        most: C, of a record in the norm of the noise.
+        clip_norm: C, the most of a record in the norm of the noise.
         of_class: w, by which shares are multiplied, so that they cost noise as numbers of the mean do.
     """
 
@@ -58,7 +58,7 @@ class MeanRelease(NamedTuple):
     weights: Real
     deviation: float
     classes: int
-    most: float
+    clip_norm: float
     of_class: float
 
     @classmethod
@@ -84,9 +84,7 @@ class MeanRelease(NamedTuple):
         of_class = weight_of_class(law.norm, features, classes, budget.relation)
         moved = of_mean_and_class(most, of_class, sizes, law.norm, budget.relation)
         noise = law.noise(law.paid_in.noise(moved.value, budget, SHARE, once))
-        weights = sizes / noise.size
-        weights /= weights.sum()
-        deviation = float(np.sqrt(np.square(weights) @ noise.variance))
+        weights, deviation = averaged(noise, sizes)
         return cls(Release(noise, moved), weights, deviation, classes, most, of_class)
 
     def told(self, rows: ArrayLike, labels: NDArray) -> Real:
@@ -97,7 +95,7 @@ class MeanRelease(NamedTuple):
             labels: their classes 0..K-1, shape (n,).
         """
         norm = self.release.sensitivity.norm
-        return mean_rows(rows, labels, self.most, self.of_class, self.classes, norm).mean(axis=0)
+        return mean_rows(rows, labels, self.clip_norm, self.of_class, self.classes, norm).mean(axis=0)
 
     def combined(self, answers: Mapping[int, Real]) -> Told:
         """What is read of the noised answers of some clients, or all, by their places."""
@@ -121,6 +119,13 @@ class MeanRelease(NamedTuple):
         shares = equal + _shrunk((shares - shares.mean()) / self.of_class, of_share, self.classes - 1)
         shares = np.maximum(shares, min(of_share, equal))
         return Told(_shrunk(mean, noise, len(mean)), shares / shares.sum())
+
+
+def averaged(noise: Mechanism, sizes: NDArray[np.int64]) -> tuple[Real, float]:
+    """Weights of clients' answers, by records over noise, and the deviation of noise in their mean."""
+    weights = sizes / noise.size
+    weights /= weights.sum()
+    return weights, float(np.sqrt(np.square(weights) @ noise.variance))
 
 
 def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation) -> float:

@@ -81,7 +81,11 @@ def claim_card(record: Record | RunRecord) -> Card:
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
-        **({} if plan.bought_label_scale is None else {"bought_label_scale": plan.bought_label_scale}),
+        **{
+            name: told
+            for name in ("bought_label_scale", "bought_label_mean")
+            if (told := getattr(plan, name)) is not None
+        },
         **({"bought_mean": list(plan.bought_mean)} if plan.bought_mean else {}),
         **({"bought_class_shares": list(shares)} if (shares := plan.bought_class_shares) else {}),
         "looser": claimed.looser,

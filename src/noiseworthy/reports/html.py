@@ -132,38 +132,24 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         if name in figures
     ]
     return PAGES.get_template("report.html.jinja").render(
-        record=record,
-        title=result.title(record),
-        verdict=result.verdict(record),
-        setting=findings.setting(record),
-        keys=result.key_numbers(record),
-        explained=result.explained(record),
-        decision=headline(record),
-        counts=plan_numbers(record),
-        warnings=findings.warnings_of(record),
-        notes=findings.notes_of(record),
-        prepared=findings.preparation(record.study.get("task", {})),
-        plots=plots,
+        record=record, title=result.title(record), verdict=result.verdict(record),
+        setting=findings.setting(record), keys=result.key_numbers(record),
+        explained=result.explained(record), decision=headline(record), counts=plan_numbers(record),
+        warnings=findings.warnings_of(record), notes=findings.notes_of(record),
+        prepared=findings.preparation(record.study.get("task", {})), plots=plots,
         standings=rivals_words.standings(rivals) if rivals else {},
         homes=rivals_words.at_home(rivals) if rivals else {},
         homes_found=rivals_words.home_finding(rivals) if rivals else "",
         home=None if (home := record.home) is None else at_home.fairness(record, home),
-        home_note="" if home is None else at_home.fairness_note(home),
-        owners=at_home.owner_rows(record),
+        home_note="" if home is None else at_home.fairness_note(home), owners=at_home.owner_rows(record),
         coefficients=coefficients.rows_of(record),
         coefficients_note="" if record.coefficients is None else coefficients.note_of(record.coefficients),
         others=(others := alternatives.rows_of(record)),
-        others_note=alternatives.note_of(record.plan, others),
-        clients=client_rows(record),
-        listing=listing(record),
-        folded=FOLDED,
-        listed=LISTED,
-        card=claim_card(record),
+        others_note=alternatives.note_of(record.plan, others), clients=client_rows(record),
+        listing=listing(record), folded=FOLDED, listed=LISTED, card=claim_card(record),
         statement=[*privacy_statement(record), *ledger_clauses(record.ledger), *network_clauses(record)],
-        study=toml(record.study),
-        rests_on=rests_on(record),
-        constants=constants_of(record),
-    )
+        study=toml(record.study), rests_on=rests_on(record), constants=constants_of(record),
+    )  # fmt: skip
 
 
 # What the page is filled with --------------------------------------------------------------------------

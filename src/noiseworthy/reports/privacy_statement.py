@@ -189,7 +189,15 @@ def bought_before(record: RunRecord) -> tuple[str, ...]:
         f"Every client told the mean of its records, scaled to norm 1{classes} with noise before training, "
         "which starts from the mean of these."
     )
-    told = ((said, bool(named)), (counts, size is not None), (mean, bool(record.plan.bought_mean)))
+    start = record.plan.bought_label_mean
+    labels = (
+        "Every client told the mean of the numbers to predict with noise before training, which starts from "
+        f"the mean of these: {number(start, 4)}."
+    )
+    told = (
+        (said, bool(named)), (counts, size is not None), (labels, start is not None),
+        (mean, bool(record.plan.bought_mean)),
+    )  # fmt: skip
     return tuple(text for text, there in told if there)
 
 

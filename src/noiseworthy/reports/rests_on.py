@@ -41,6 +41,8 @@ def rests_on(record: RunRecord) -> str:
     bought = f" Ranges of {named} were bought with noised quantiles of every client." if named else ""
     if record.plan.bought_label_scale is not None:
         bought += " How large labels are was bought with noised counts of every client."
+    if record.plan.bought_label_mean is not None:
+        bought += " Intercepts start at the mean of labels, which every client told with noise."
     if record.plan.bought_mean:
         bought += " Records are seen against their mean, which every client told with noise."
     if record.plan.bought_class_shares:

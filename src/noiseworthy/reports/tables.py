@@ -253,6 +253,8 @@ def provenances(record: RunRecord) -> list[str]:
         sources["bought with noised quantiles"] = [f"range of {name}" for name in record.plan.bought_ranges]
     if record.plan.bought_label_scale is not None:
         sources["bought with noised counts"] = ["size of labels"]
+    if record.plan.bought_label_mean is not None:
+        sources["told with noise"] = ["mean of labels"]
     if record.plan.bought_mean:
         sources["told with noise"] = ["mean of records"]
     if record.plan.bought_class_shares:

@@ -86,23 +86,13 @@ def audit_study(
 def _record(plan: Plan, audits: tuple[Audit, ...], trained: tuple[Check, ...], name: str) -> Record:
     passed = all(one.passed for one in (*audits, *trained))
     return {
-        "record_version": AUDIT_VERSION,
-        "name": name,
-        "version": version("noiseworthy"),
-        "algorithm": plan.algorithm,
-        "mechanism": plan.problem.family,
-        "unit": plan.budget.unit,
-        "relation": plan.budget.relation,
-        "adversary": plan.problem.trust.adversary,
-        "assurance": ASSURANCE,
-        "clients": plan.problem.n_clients,
-        "passed": passed,
-        "verdict": verdict(audits, trained),
-        "confidence": CONFIDENCE,
-        "false_alarm": FALSE_ALARM,
-        "trainings": [_training(one) for one in audits],
-        "run": [vars(check) for check in trained],
-    }
+        "record_version": AUDIT_VERSION, "name": name, "version": version("noiseworthy"),
+        "algorithm": plan.algorithm, "mechanism": plan.problem.family, "unit": plan.budget.unit,
+        "relation": plan.budget.relation, "adversary": plan.problem.trust.adversary, "assurance": ASSURANCE,
+        "clients": plan.problem.n_clients, "passed": passed, "verdict": verdict(audits, trained),
+        "confidence": CONFIDENCE, "false_alarm": FALSE_ALARM,
+        "trainings": [_training(one) for one in audits], "run": [vars(check) for check in trained],
+    }  # fmt: skip
 
 
 def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
@@ -122,25 +112,15 @@ def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
 def _training(made: Audit) -> Record:
     subject = made.trials.subjects[made.headline]
     return {
-        "name": made.target.name,
-        "rounds": made.target.plan.rounds,
-        "client": int(subject),
-        "delta": float(made.target.delta[subject]),
-        "claimed_epsilon": made.claimed,
-        "proven_epsilon": made.proven,
-        "family_free_epsilon": made.bound.family_free,
-        "exposed_epsilon": float(made.exposure.epsilon[subject]),
-        "trials": made.trials.count,
-        "errors": made.trials.errors,
-        "subjects": len(made.trials.subjects),
-        "seconds": made.trials.seconds,
-        "proven": _each(made),
-        "checks": [vars(check) for check in made.checks],
-        "residuals": vars(made.scale),
-        "replay": vars(made.replay),
-        "scores": _scores(made),
+        "name": made.target.name, "rounds": made.target.plan.rounds, "client": int(subject),
+        "delta": float(made.target.delta[subject]), "claimed_epsilon": made.claimed,
+        "proven_epsilon": made.proven, "family_free_epsilon": made.bound.family_free,
+        "exposed_epsilon": float(made.exposure.epsilon[subject]), "trials": made.trials.count,
+        "errors": made.trials.errors, "subjects": len(made.trials.subjects), "seconds": made.trials.seconds,
+        "proven": _each(made), "checks": [vars(check) for check in made.checks],
+        "residuals": vars(made.scale), "replay": vars(made.replay), "scores": _scores(made),
         "curves": _curves(made),
-    }
+    }  # fmt: skip
 
 
 def _each(made: Audit) -> list[Record]:

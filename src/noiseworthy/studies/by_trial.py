@@ -279,9 +279,10 @@ def _quality(found: TrialPlan, metric: Metric) -> Quality | None:
 
 def applied(prepared: Prepared, decision: Decision) -> Prepared:
     """The study with the model that its plan trains, whose records are treated as the plan decided."""
-    if decision.study is None or decision.study.task == prepared.study.task:
+    told = decision.plan.ranges
+    if decision.study is None or (decision.study.task == prepared.study.task and told is None):
         return prepared
     federation, _ = prepared.trained()
-    task = task_for(decision.study, federation, decision.plan.ranges)
+    task = task_for(decision.study, federation, told)
     study = prepared.study.model_copy(update={"task": decision.study.task})
     return replace(prepared, study=study, task=task, dimension=task.dimension)

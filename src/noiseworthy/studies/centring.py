@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.privacy.means import SHARE, MeanRelease
+from noiseworthy.privacy.means import SHARE, MeanRelease, Real
+from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.names import MEAN
@@ -24,16 +26,24 @@ OF_A_SIMULATION = (
 
 
 def may_centre(prepared: Prepared) -> bool:
-    """Whether trials may choose it: records with classes, each hidden by itself, whose uploads are all seen.
+    """Whether trials may choose it: records with classes, of which nothing was told before."""
+    federation = prepared.federation
+    return (
+        federation is not None
+        and federation.classes is not None
+        and (prepared.ranges is None and may_tell(prepared))
+    )
+
+
+def may_tell(prepared: Prepared) -> bool:
+    """Whether clients may tell before a training: records are hidden one by one, and all uploads are seen.
 
     The release is a communication more, which `[resources]` would have to pay for, and they do not count it.
     """
-    study, federation = prepared.study, prepared.federation
-    if federation is None or federation.classes is None or prepared.ranges is not None:
-        return False
-    privacy = study.privacy
+    study, federation, privacy = prepared.study, prepared.federation, prepared.study.privacy
     seen = privacy.sampling_rate == 1 and privacy.unit == "record" and not privacy.whom.in_sums
-    plain = federation.most_weight is federation.persons is study.resources is None
+    weight = None if federation is None else federation.most_weight or federation.persons
+    plain = federation is not None and weight is study.resources is None
     return seen and plain and "centring" in method(study.algorithm.name).space.levers
 
 
@@ -46,14 +56,29 @@ def with_mean(prepared: Prepared, planned: Study | None) -> Prepared:
         return prepared
     if prepared.at_owners:
         return charged(prepared)
-    (federation, _), how = prepared.trained(), mean_release(prepared)
-    noise, seed = how.release.mechanism, (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
-    distribution, answers = noise.law.analysis.distribution(), {}
+    how = mean_release(prepared)
+    return charged(prepared, *how.combined(answers(prepared, how.release, how.told, _TAG)))
+
+
+def answers(
+    prepared: Prepared, release: Release, told: Callable[[NDArray, NDArray], Real], tag: int
+) -> dict[int, Real]:
+    """What every client of a simulation tells of its records and labels, with noise by the study's seed.
+
+    Args:
+        prepared: the study.
+        release: of each client.
+        told: by records, shape (n, ...), and labels, before noise.
+        tag: what tells the draws of a study apart.
+    """
+    (federation, _), noise = prepared.trained(), release.mechanism
+    distribution, said = noise.law.analysis.distribution(), {}
     for client, (n, size) in enumerate(zip(prepared.sizes, noise.size, strict=True)):
-        generator = np.random.default_rng([*seed, client])
-        told = how.told(federation.x[client, :n], federation.y[client, :n])
-        answers[client] = told + size * distribution.rvs(len(told), random_state=generator)
-    return charged(prepared, *how.combined(answers))
+        exact = told(federation.x[client, :n], federation.y[client, :n])
+        seed = [prepared.study.federation.seed, tag, int(prepared.sizes.sum()), client]
+        drawn = distribution.rvs(len(exact), random_state=np.random.default_rng(seed))
+        said[client] = exact + size * drawn
+    return said
 
 
 def charged(prepared: Prepared, mean: Iterable[float] = (), class_shares: Iterable[float] = ()) -> Prepared:
@@ -66,7 +91,8 @@ def charged(prepared: Prepared, mean: Iterable[float] = (), class_shares: Iterab
 
 def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
     """What a plan says of the mean that its clients tell; nothing where they tell none."""
-    if prepared.ranges is None or not (prepared.ranges.mean or prepared.ranges.pending):
+    told = prepared.ranges
+    if told is None or not (told.mean or (told.pending and told.asked == MEAN)):
         return ()
     return (
         f"Every client tells the mean of its records and shares of classes with noise before training, for "

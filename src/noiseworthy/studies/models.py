@@ -16,7 +16,7 @@ from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
-from noiseworthy.trials.centring import seen_against, started
+from noiseworthy.trials.centring import seen_against, started, starting_at
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
 
@@ -34,7 +34,9 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
     """
     facts = federation.record_shape, federation.classes, federation.most_weight
     if study.task.reference != [MEAN]:
-        return open_task(study, *facts)
+        made = open_task(study, *facts)
+        mean = None if bought is None else bought.label_mean
+        return made if mean is None else starting_at(made, mean)
     plain = open_task(with_task(study, {"reference": None}), *facts)
     if bought is None or not (bought.mean or bought.pending) or not isinstance(plain, LinearModel):
         raise ConfigError(

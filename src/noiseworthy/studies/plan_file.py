@@ -20,6 +20,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.centring import charged
 from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.label_mean import with_label_mean
 from noiseworthy.studies.label_size import sized
 from noiseworthy.studies.models import task_for
 from noiseworthy.studies.occupied import AUDIT, differences, holds_run
@@ -215,10 +216,10 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
 
 def _having_paid(prepared: Prepared, bought: BoughtRanges | None) -> Prepared:
     """The study after its clients told what a plan has of them."""
+    if bought is not None and bought.of_labels:
+        return with_label_mean(sized(replace(prepared, deploys=bought.pending)))
     if bought is not None and (bought.mean or bought.pending):
         return charged(prepared, bought.mean, bought.class_shares)
-    if bought is not None and bought.label_scale is not None:
-        return sized(replace(prepared, deploys=False))
     return prepared
 
 
@@ -228,7 +229,7 @@ def _with_model(prepared: Prepared, task: dict[str, Any], bought: BoughtRanges |
         table = TaskTable.model_validate(task)
     except ValidationError as error:
         raise PlanError(f"the plan's task is no [task] table: {error.errors()[0]['msg']}") from None
-    if table == prepared.study.task:
+    if table == prepared.study.task and (bought is None or bought.label_mean is None):
         return prepared
     study: Study = prepared.study.model_copy(update={"task": table})
     if prepared.federation is None:

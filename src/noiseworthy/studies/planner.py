@@ -13,6 +13,7 @@ from noiseworthy.plans.plan import Plan, Steering
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
 from noiseworthy.studies.models import with_task
 from noiseworthy.studies.prepare import Prepared
@@ -31,7 +32,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
-    prepared = sized(prepared)
+    prepared = with_label_mean(sized(prepared))
     decision = _as_stated(_planned(prepared, on_progress), prepared)
     prepared = with_mean(prepared, decision.study)
     return _with_what_was_read(decision, prepared)
@@ -56,7 +57,8 @@ def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     unasked = prepared.ranges is None or prepared.ranges.pending
     plan = decision.plan if unasked else _beside_what_was_bought(decision.plan)
     warnings = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared))
-    notes = (*warnings, *plan.notes, *said_of_size(prepared), *said_of_mean(prepared))
+    told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
+    notes = (*warnings, *plan.notes, *told)
     return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
 
 

@@ -228,20 +228,17 @@ class Prepared:
         return PublicFacts(
             problem=self.problem(1.0),
             record_shape=seen_shape(self.study.task.model, federation.feature_shape),
-            classes=federation.classes,
-            make_task=partial(proxy_task, self.study),
-            source=self.study.located(str(self.study.federation.data)),
-            partition=partition,
-            settings=settings,
-            label_scale=self._label_scale,
+            classes=federation.classes, make_task=partial(proxy_task, self.study),
+            source=self.study.located(str(self.study.federation.data)), partition=partition,
+            settings=settings, label_scale=self._label_scale,
             label_range=label_range(self.study, federation) if told is None else None,
             label_octaves=() if told is None else told.label_octaves,
-            class_shares=shares_of(self.study.task),
-            metric=self.study.planning.metric,
+            label_noise=0.0 if self.ranges is None else self.ranges.label_noise,
+            class_shares=shares_of(self.study.task), metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
             record_size=None if federation.schema is None else record_size(federation.schema),
-        )
+        )  # fmt: skip
 
 
 _KNOWN = 0.1

@@ -117,6 +117,7 @@ class PlanPart(Part):
     estimation: EstimationPart | None = None
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     bought_label_scale: Number = None
+    bought_label_mean: Number = None
     bought_mean: tuple[float, ...] = ()
     bought_class_shares: tuple[float, ...] = ()
     cost: Number = None

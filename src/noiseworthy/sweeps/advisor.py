@@ -303,21 +303,12 @@ def _table(name: str, clients_per_round: int) -> Table:
 def _row(one: Advised) -> dict[str, Any]:
     entry, result = one.entry, one.entry.found.result
     return {
-        "name": entry.name,
-        "place": one.place,
-        "train": entry.train,
-        "same_as": entry.same_as or None,
-        "outcome": one.plan.outcome,
-        "plan": _setting(one),
-        "loss": _bands(np.minimum(entry.loss, CAP)),
-        "accuracy": _bands(entry.score),
-        "privacy": _privacy(one.plan),
-        "cost": _cost(one.plan),
-        "assumes": list(assumptions(one.plan)),
-        "spread": result.spread,
-        "trainings": result.trainings,
+        "name": entry.name, "place": one.place, "train": entry.train, "same_as": entry.same_as or None,
+        "outcome": one.plan.outcome, "plan": _setting(one), "loss": _bands(np.minimum(entry.loss, CAP)),
+        "accuracy": _bands(entry.score), "privacy": _privacy(one.plan), "cost": _cost(one.plan),
+        "assumes": list(assumptions(one.plan)), "spread": result.spread, "trainings": result.trainings,
         "unfinished": result.unfinished,
-    }
+    }  # fmt: skip
 
 
 _COUNTS = (

@@ -84,17 +84,11 @@ def make_task(
             None if class_weights is None else tuple(map(float, class_weights)), most_weight,
         )  # fmt: skip
     check_plain(
-        model,
-        feature_norm=feature_norm is not None,
-        normalise=normalise,
-        bias=bias != 0,
-        pooling=pooling != 1,
-        projection=projection is not None,
-        reference=reference is not None,
-        class_weights=class_weights is not None,
-        features=features is not None,
+        model, feature_norm=feature_norm is not None, normalise=normalise, bias=bias != 0,
+        pooling=pooling != 1, projection=projection is not None, reference=reference is not None,
+        class_weights=class_weights is not None, features=features is not None,
         **{'role = "weight"': most_weight is not None},
-    )
+    )  # fmt: skip
     from noiseworthy.tasks.models.making import network  # here, because linear models need none
 
     return network(model, shape, _classes(model, classes), ridge)

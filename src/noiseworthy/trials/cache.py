@@ -117,7 +117,7 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 def _facts(facts: PublicFacts) -> dict[str, Any]:
     names = (
         "record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "label_range",
-        "label_octaves", "columns", "record_size", "class_shares", "metric", "for_owners",
+        "label_octaves", "label_noise", "columns", "record_size", "class_shares", "metric", "for_owners",
     )  # fmt: skip
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from noiseworthy.data import Records
 from noiseworthy.privacy.means import MeanRelease, Real
-from noiseworthy.tasks import LinearModel, Reference
+from noiseworthy.tasks import LinearModel, Reference, Task
 from noiseworthy.trials.facts import PublicFacts
 
 _SEED = 20
@@ -42,6 +42,11 @@ def seen_against(task: LinearModel, mean: ArrayLike, shares: ArrayLike) -> Linea
 def started(task: LinearModel, shares: ArrayLike) -> LinearModel:
     """A model of classes that starts at the constant of these shares, where it has one."""
     return replace(task, start=constant_of_shares(task, np.asarray(shares, float))) if task.bias else task
+
+
+def starting_at(task: Task, mean: float) -> Task:
+    """A model of numbers that starts at their mean, where it has an intercept."""
+    return replace(task, start=(mean,)) if isinstance(task, LinearModel) and task.bias else task
 
 
 def constant_of_shares(task: LinearModel, shares: Real) -> tuple[float, ...]:

@@ -59,6 +59,8 @@ class PublicFacts:
         label_range: their public range, where it is all that is known of them.
         label_octaves: shares of them in octaves below the end of their range (`privacy.octaves`), if these
             were bought of numbers of one sign; empty where they are not known.
+        label_noise: deviation of the noise in the mean of the numbers to predict, which training starts at;
+            0 where it is not told.
         class_shares: public shares of the classes, in their order; None where nobody states them.
         metric: by which settings are chosen.
         for_owners: whether they are chosen by the loss of models that owners tune at home.
@@ -77,6 +79,7 @@ class PublicFacts:
     label_scale: float | None = None
     label_range: tuple[float, float] | None = None
     label_octaves: tuple[float, ...] = ()
+    label_noise: float = 0.0
     class_shares: tuple[float, ...] | None = None
     metric: Metric = "loss"
     for_owners: bool = False

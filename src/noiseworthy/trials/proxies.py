@@ -17,7 +17,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.centring import centred
+from noiseworthy.trials.centring import centred, starting_at
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import public_records, same_data
@@ -29,6 +29,8 @@ P = TypeVar("P")
 DEALS = 4
 """Ways in which public records are dealt out: trials of other seeds see other records of other clients."""
 _SEED = 20
+_SIGNS = (-1, 1)
+"""A told mean is off by a deviation of its noise, above or below: no lucky draw."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Deal:
     Attributes:
         shards: its records; each stands for as many of the client's as the study has for it.
         condensed: the same as moments, for algorithms that need no more; else equal to `shards`.
-        untrained_loss: test loss of a start that knows nothing, the same for all treatments.
+        untrained_loss: test loss of a start that knows no shares of classes, the same for all treatments.
         untrained_quality: its accuracy (R^2 of a regression).
     """
 
@@ -82,6 +84,9 @@ class Proxy:
         factor = float(np.sqrt(kept[0] / kept[1]))
         if treatment is not None and treatment.centred and isinstance(task, LinearModel):
             task, few = centred(task, few, records, factor), few.paying(treatment)
+        if facts.label_noise:
+            off = _SIGNS[sum(source.encode()) % 2] * factor * facts.label_noise
+            task = starting_at(task, float(records.y.mean()) + off)
         return cls(few, records, task, factor)
 
     @property
@@ -102,7 +107,9 @@ class Proxy:
         shards = weighted(Shards.load(federation, self.task), self.facts.problem.sizes / federation.sizes)
         numbers = federation.classes is None
         condensed = Shards.load(federation, self.task, condensed=True) if numbers else shards
-        plain = replace(self.task, start=()) if isinstance(self.task, LinearModel) else self.task
+        plain = self.task
+        if isinstance(plain, LinearModel) and not numbers:
+            plain = replace(plain, start=())
         start = plain.score(plain.initial(jax.random.key(_SEED)), shards.test_x, shards.test_y)
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
 

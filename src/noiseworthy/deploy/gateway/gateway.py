@@ -125,11 +125,8 @@ class Gateway:
             UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
-        holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client, owner.rows),
-            owner.account,
-            owner.files.ledger,
-        )
+        account, path = owner.account, owner.files.ledger
+        holding = Holding.load(owner.federation, owner.owner.client, owner.rows)
         make_private(path)
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
@@ -388,13 +385,9 @@ class Gateway:
         upload, memory = job.upload(self.holding.batch(job.task), memory)
         self.memories.keep(request.run, request.release, memory)
         return Uploaded(
-            run=request.run,
-            release=request.release,
-            client=self.account.client,
-            request=request.digest,
-            upload=upload,
-            head=head,
-        )
+            run=request.run, release=request.release, client=self.account.client, request=request.digest,
+            upload=upload, head=head,
+        )  # fmt: skip
 
 
 def _read(data: bytes) -> Message:

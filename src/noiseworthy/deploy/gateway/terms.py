@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
-from noiseworthy.deploy.gateway.work import steps_of
 from noiseworthy.methods.wire import Job
 
 
@@ -22,7 +21,7 @@ def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) 
     Raises:
         Declined: it asks for more than is allowed.
     """
-    steps, task = steps_of(request.algorithm), request.task
+    steps, task = request.algorithm.steps, request.task
     limits = [
         ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
         ("model", approved(str(task.model), task.model_digest), allowed.allows(task)),

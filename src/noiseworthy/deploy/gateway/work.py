@@ -57,11 +57,6 @@ AnyWork = Annotated[SerializeAsAny[Work], BeforeValidator(_read)]
 """A work of a request: a table that names it."""
 
 
-def steps_of(work: Work) -> int:
-    """Local steps that a work takes at the owner."""
-    return wire(work.name).steps(work)
-
-
 def job_of(request: Request, task: Task, records: int) -> Job:
     """The job that a request describes.
 
@@ -77,7 +72,6 @@ def job_of(request: Request, task: Task, records: int) -> Job:
 
     Guarantee: the sensitivities in `sums` are the owner's own, from its n and the clips that are applied.
     """
-    asked = wire(request.algorithm.name)
-    if obstacle := asked.obstacle(law_of(request.mechanism)):
+    if obstacle := request.algorithm.obstacle(law_of(request.mechanism)):
         raise UnsoundClaim(obstacle)
-    return asked.job(request, request.algorithm, task, records)
+    return wire(request.algorithm.name).job(request, request.algorithm, task, records)

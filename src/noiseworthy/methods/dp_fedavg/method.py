@@ -64,28 +64,10 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
     )
 
 
-METHODS = {
-    "dp-fedavg": Method(
-        name="dp-fedavg",
-        table=FedAvgTable,
-        only=None,
-        answer=study.answer,
-        check=nothing_to_check,
-        leaves_free=study.leaves_free,
-        tells_clients_apart=never,
-        takes_heterogeneity=never,
-        by_rule=None,
-        stages=(),
-        local_step=study.local_step,
-        make=make,
-        wire=wire.FEDAVG,
-        words=WORDS,
-        space=trials.SPACE,
-        shape=trials.SHAPE,
-        axes=axes.AXES,
-        for_owners=False,
-        held_against=None,
-        reads="",
-        shows="",
-    )
-}
+METHOD = Method(
+    name="dp-fedavg", table=FedAvgTable, only=None, answer=study.answer, check=nothing_to_check,
+    leaves_free=study.leaves_free, tells_clients_apart=never, takes_heterogeneity=never, by_rule=None,
+    stages=(), local_step=study.local_step, make=make, wire=wire.WIRE, words=WORDS, space=trials.SPACE,
+    shape=trials.SHAPE, axes=axes.AXES, for_owners=False, held_against=None, reads="", shows="",
+)  # fmt: skip
+METHODS = {METHOD.name: METHOD}

@@ -15,7 +15,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.rows import WholeUpdate
-from noiseworthy.methods.wire import Asked, Job, StepSizes, Wire, Work, no_obstacle
+from noiseworthy.methods.wire import Asked, Job, StepSizes, Wire, Work
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.sensitivity import Norm
 
@@ -33,6 +33,11 @@ class FedAvgWork(Work):
     name: Literal["dp-fedavg"] = "dp-fedavg"
     clipping: Literal["C", "D"]
     step_sizes: StepSizes
+
+    @property
+    def steps(self) -> int:
+        """All of them."""
+        return len(self.step_sizes)
 
 
 class OwnSteps(LocalSteps):
@@ -75,8 +80,4 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
     return WholeUpdate.of(request, own, moved * request.clip_norm)
 
 
-FEDAVG = Wire(
-    name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"dp-fedavg": FEDAVG}
+WIRE = Wire(table=FedAvgWork, work=_work, job=_job)

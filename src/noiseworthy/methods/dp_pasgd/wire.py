@@ -30,6 +30,17 @@ class PasgdWork(Work):
     name: Literal["dp-pasgd"] = "dp-pasgd"
     step_sizes: StepSizes
 
+    @property
+    def steps(self) -> int:
+        """All of them."""
+        return len(self.step_sizes)
+
+    @classmethod
+    def obstacle(cls, law: Law) -> str:
+        """A pure loss, which no local step is planned for."""
+        said = "dp-pasgd adds gaussian noise at every local step; ask an owner whose budget is"
+        return said if law.pure else ""
+
 
 @dataclass(frozen=True)
 class NoisedSteps(Job):
@@ -73,13 +84,4 @@ def _job(request: Asked, work: PasgdWork, task: Task, records: int) -> Job:
     return NoisedSteps(task, request.theta, gradient, work.step_sizes)
 
 
-def _obstacle(law: Law) -> str:
-    said = "dp-pasgd adds gaussian noise at every local step; ask an owner whose budget is"
-    return said if law.pure else ""
-
-
-PASGD = Wire(
-    name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes),
-    obstacle=_obstacle, work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"dp-pasgd": PASGD}
+WIRE = Wire(table=PasgdWork, work=_work, job=_job)

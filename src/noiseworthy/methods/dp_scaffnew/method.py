@@ -48,28 +48,11 @@ def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
     )
 
 
-METHODS = {
-    "dp-scaffnew": Method(
-        name="dp-scaffnew",
-        table=ScaffNewTable,
-        only=None,
-        answer=study.answer,
-        check=nothing_to_check,
-        leaves_free=study.leaves_free,
-        tells_clients_apart=never,
-        takes_heterogeneity=never,
-        by_rule=None,
-        stages=(),
-        local_step=study.local_step,
-        make=make,
-        wire=wire.SCAFFNEW,
-        words=WORDS,
-        space=trials.SPACE,
-        shape=trials.SHAPE,
-        axes=axes.AXES,
-        for_owners=False,
-        held_against=None,
-        reads="",
-        shows="clients remember in which rounds they took part, and move by it",
-    )
-}
+METHOD = Method(
+    name="dp-scaffnew", table=ScaffNewTable, only=None, answer=study.answer, check=nothing_to_check,
+    leaves_free=study.leaves_free, tells_clients_apart=never, takes_heterogeneity=never, by_rule=None,
+    stages=(), local_step=study.local_step, make=make, wire=wire.WIRE, words=WORDS, space=trials.SPACE,
+    shape=trials.SHAPE, axes=axes.AXES, for_owners=False, held_against=None, reads="",
+    shows="clients remember in which rounds they took part, and move by it",
+)  # fmt: skip
+METHODS = {METHOD.name: METHOD}

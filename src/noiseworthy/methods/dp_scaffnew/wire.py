@@ -14,7 +14,7 @@ from noiseworthy._tables import Count
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.rows import WholeUpdate
-from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle
+from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.sensitivity import Norm
 
@@ -31,6 +31,11 @@ class ScaffNewWork(Work):
     step_size: Size
     probability: Annotated[float, Field(gt=0, le=1)]
     local_steps: Count
+
+    @property
+    def steps(self) -> int:
+        """All of them."""
+        return self.local_steps
 
 
 class OwnSteps(LocalSteps):
@@ -67,8 +72,4 @@ def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
     return WholeUpdate.of(request, OwnSteps(task, norm, None, clip, step, chance, count), request.clip_norm)
 
 
-SCAFFNEW = Wire(
-    name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"dp-scaffnew": SCAFFNEW}
+WIRE = Wire(table=ScaffNewWork, work=_work, job=_job)

@@ -10,28 +10,13 @@ from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.dpfl_bcs.words import WORDS
 from noiseworthy.methods.rivals import contest
 
-METHODS = {
-    "dpfl-bcs": Method(
-        name="dpfl-bcs",
-        table=SelectionTable,
-        only=None,
-        answer=study.answer,
-        check=nothing_to_check,
-        leaves_free=study.leaves_free,
-        tells_clients_apart=study.estimates,
-        takes_heterogeneity=study.takes_heterogeneity,
-        by_rule=None,
-        stages=(FirstStage, ReportedLosses),
-        local_step=one_gradient,
-        make=algorithm.make,
-        wire=wire.IN_STAGES,
-        words=WORDS,
-        space=trials.SPACE,
-        shape=trials.SHAPE,
-        axes=axes.AXES,
-        for_owners=False,
-        held_against=contest.entrants,
-        reads="its counts are chosen for the noise of single uploads, and its two stages read their losses",
-        shows="it plans in public whom to ask how often",
-    )
-}
+METHOD = Method(
+    name="dpfl-bcs", table=SelectionTable, only=None, answer=study.answer, check=nothing_to_check,
+    leaves_free=study.leaves_free, tells_clients_apart=study.estimates,
+    takes_heterogeneity=study.takes_heterogeneity, by_rule=None, stages=(FirstStage, ReportedLosses),
+    local_step=one_gradient, make=algorithm.make, wire=wire.IN_STAGES, words=WORDS, space=trials.SPACE,
+    shape=trials.SHAPE, axes=axes.AXES, for_owners=False, held_against=contest.entrants,
+    reads="its counts are chosen for the noise of single uploads, and its two stages read their losses",
+    shows="it plans in public whom to ask how often",
+)  # fmt: skip
+METHODS = {METHOD.name: METHOD}

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
-from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
+from noiseworthy.methods.fedsgd_dpc.wire import WIRE as GRADIENT
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of, of_each
-from noiseworthy.methods.wire import Asked, Job, Size, Vector, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Size, Vector, Wire, Work
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
 from noiseworthy.privacy.sums import NoisedSum
@@ -109,10 +109,6 @@ def _job(request: Asked, work: LossReportWork, task: Task, records: int) -> Job:
     return LossReport(task, request.theta, gradient, loss, work.loss_cap, work.step_size)
 
 
-REPORTS = Wire(
-    name="dpfl-bcs", table=LossReportWork, steps=one_step, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"dpfl-bcs": REPORTS}
-IN_STAGES = replace(GRADIENT, first=REPORTS)
+WIRE = Wire(table=LossReportWork, work=_work, job=_job)
+IN_STAGES = replace(GRADIENT, first=WIRE)
 """Stage 2 and plans of one stage ask for plain gradients."""

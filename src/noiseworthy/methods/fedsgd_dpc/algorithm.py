@@ -125,17 +125,10 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     problem, b = plan.problem, plan.clients_per_round
     cohorts = reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed))
     return FedSGDDPC(
-        task=task,
-        family=problem.family,
-        parts=plan.parts,
-        norm=problem.norm,
-        sampled=problem.sampling_rate < 1,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.noise),
-        weights=as_float(problem.n_clients / b * plan.weights),
+        task=task, family=problem.family, parts=plan.parts, norm=problem.norm,
+        sampled=problem.sampling_rate < 1, clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.noise), weights=as_float(problem.n_clients / b * plan.weights),
         divisors=as_float(problem.sampling_rate * problem.sizes),
-        sampling_rate=as_float(problem.sampling_rate),
-        steps=as_float(step.at(np.arange(plan.rounds))),
-        momentum=as_float(plan.momentum),
-        cohorts=cohorts,
-    )
+        sampling_rate=as_float(problem.sampling_rate), steps=as_float(step.at(np.arange(plan.rounds))),
+        momentum=as_float(plan.momentum), cohorts=cohorts,
+    )  # fmt: skip

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from noiseworthy.methods.rows import RowSum, gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Wire, Work
 
 if TYPE_CHECKING:
-    from noiseworthy.plans.plan import Plan
     from noiseworthy.tasks.base import Task
 
 
@@ -20,17 +19,9 @@ class FedSGDWork(Work):
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
 
 
-def _work(plan: Plan, client: int, t: int) -> FedSGDWork:
-    return FedSGDWork()
-
-
 def _job(request: Asked, work: FedSGDWork, task: Task, records: int) -> Job:
     total, theta = gradient_sum(request, records, task.dimension), request.theta
     return RowSum(task, theta, total, lambda few: np.concatenate([*gradient_rows(task, theta, few, total)]))
 
 
-GRADIENT = Wire(
-    name="fedsgd-dpc", table=FedSGDWork, steps=one_step, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"fedsgd-dpc": GRADIENT}
+WIRE = Wire(table=FedSGDWork, work=lambda plan, client, t: FedSGDWork(), job=_job)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.rows import RowSum, noise_of
-from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
 from noiseworthy.privacy.mean_rows import mean_rows
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
@@ -18,7 +18,6 @@ from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
 if TYPE_CHECKING:
-    from noiseworthy.privacy.means import MeanRelease
     from noiseworthy.tasks.base import Task
 
 
@@ -42,10 +41,6 @@ def of_classes(task: Task) -> LinearModel:
     return task
 
 
-def _work(how: MeanRelease, client: int, t: int) -> MeanWork:
-    return MeanWork(of_class=how.of_class)
-
-
 def _job(request: Asked, work: MeanWork, task: Task, records: int) -> Job:
     model, c, w = of_classes(task), request.clip_norm, work.of_class
     noise = noise_of(request, request.noise)
@@ -57,7 +52,4 @@ def _job(request: Asked, work: MeanWork, task: Task, records: int) -> Job:
     return RowSum(task, request.theta, total, lambda few: rows_of(task, few, c, w, noise.norm))
 
 
-MEAN = Wire(
-    name="mean", table=MeanWork, steps=one_step, obstacle=no_obstacle, work=_work, job=_job, first=None
-)
-WIRES = {"mean": MEAN}
+WIRE = Wire(table=MeanWork, work=lambda how, client, t: MeanWork(of_class=how.of_class), job=_job)

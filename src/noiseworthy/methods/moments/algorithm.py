@@ -226,20 +226,12 @@ def make(plan: Plan, task: Task, seed: int) -> Moments:
     if plan.moments is None:
         raise InvalidInput("this plan has no second moments; plan it again")
     return Moments(
-        task=model,
-        family=problem.family,
-        parts=plan.parts,
-        norm=problem.norm,
-        clip_norm=as_float(problem.clip_norm),
-        label_weight=as_float(plan.moments.label_weight),
-        shrinkage=as_float(plan.moments.shrinkage),
-        unscaled=as_float(plan.moments.unscaled),
-        noise=as_float(plan.noise),
-        weights=as_float(plan.weights),
-        divisors=as_float(problem.sizes),
-        steps=as_float(step.at(np.arange(1))),
-        cohorts=np.arange(problem.n_clients, dtype=np.int32)[None],
-    )
+        task=model, family=problem.family, parts=plan.parts, norm=problem.norm,
+        clip_norm=as_float(problem.clip_norm), label_weight=as_float(plan.moments.label_weight),
+        shrinkage=as_float(plan.moments.shrinkage), unscaled=as_float(plan.moments.unscaled),
+        noise=as_float(plan.noise), weights=as_float(plan.weights), divisors=as_float(problem.sizes),
+        steps=as_float(step.at(np.arange(1))), cohorts=np.arange(problem.n_clients, dtype=np.int32)[None],
+    )  # fmt: skip
 
 
 def check_task(task: Task) -> LinearModel:

@@ -10,7 +10,7 @@ from pydantic import Field
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.moments.local import Real, asked_of_outputs, moment_rows
 from noiseworthy.methods.rows import RowSum, noise_of
-from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Wire, Work
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm, of_moments
 from noiseworthy.privacy.sums import MARGIN, NoisedSum
@@ -60,8 +60,4 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
     return RowSum(task, request.theta, total, lambda few: rows_of(task, few, c, clip, norm))
 
 
-MOMENTS = Wire(
-    name="moments", table=MomentsWork, steps=one_step, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"moments": MOMENTS}
+WIRE = Wire(table=MomentsWork, work=_work, job=_job)

@@ -60,33 +60,18 @@ def cells(beside: Beside) -> list[Plan]:
     return [drawn_to_the_mean(setting, beside.plan.pull) for setting in settings]
 
 
-METHODS = {
-    "mr-mtl": Method(
-        name="mr-mtl",
-        table=MrMtlTable,
-        only=None,
-        answer=answer,
-        check=nothing_to_check,
-        leaves_free=leaves_free,
-        tells_clients_apart=never,
-        takes_heterogeneity=never,
-        by_rule=None,
-        stages=(),
-        local_step=one_gradient,
-        make=algorithm.make,
-        wire=wire.OWN,
-        words=replace(WORDS, called="MR-MTL", beyond=(_OWN,), knows="every client keeps a model of its own"),
-        space=replace(
-            trials.SPACE,
-            keys=Keys(rounds="rounds", work=None, most="max_rounds", own=("pull",)),
-            levers=frozenset({"decay"}),
-            plan=plan,
-        ),
-        shape=trials.SHAPE,
-        axes=Axes(across="rounds", series="clients_per_round", place=axes.place, cells=cells, papers={}),
-        for_owners=True,
-        held_against=None,
-        reads="its clients keep models that are moved by single noised uploads",
-        shows="its clients keep models that are moved by single noised uploads",
-    )
-}
+_SPACE = replace(
+    trials.SPACE, keys=Keys(rounds="rounds", work=None, most="max_rounds", own=("pull",)),
+    levers=frozenset({"decay"}), plan=plan,
+)  # fmt: skip
+_MOVED = "its clients keep models that are moved by single noised uploads"
+METHOD = Method(
+    name="mr-mtl", table=MrMtlTable, only=None, answer=answer, check=nothing_to_check,
+    leaves_free=leaves_free, tells_clients_apart=never, takes_heterogeneity=never, by_rule=None, stages=(),
+    local_step=one_gradient, make=algorithm.make, wire=wire.WIRE,
+    words=replace(WORDS, called="MR-MTL", beyond=(_OWN,), knows="every client keeps a model of its own"),
+    space=_SPACE, shape=trials.SHAPE,
+    axes=Axes(across="rounds", series="clients_per_round", place=axes.place, cells=cells, papers={}),
+    for_owners=True, held_against=None, reads=_MOVED, shows=_MOVED,
+)  # fmt: skip
+METHODS = {METHOD.name: METHOD}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from noiseworthy.methods.mr_mtl.local import moved, share
 from noiseworthy.methods.rows import OneSum, gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
 from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks.batch import Batch
 
@@ -66,8 +66,4 @@ def _job(request: Asked, work: MrMtlWork, task: Task, records: int) -> Job:
     return OwnGradient(task, request.theta, gradient, work.step_size, work.share)
 
 
-OWN = Wire(
-    name="mr-mtl", table=MrMtlWork, steps=one_step, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"mr-mtl": OWN}
+WIRE = Wire(table=MrMtlWork, work=_work, job=_job)

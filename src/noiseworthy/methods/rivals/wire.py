@@ -11,13 +11,12 @@ from pydantic import Field
 
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Wire, Work
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
-    from noiseworthy.plans.plan import Plan
     from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.personal import Personal
 
@@ -66,10 +65,6 @@ class PersonalGradient(Job):
         return replace(noised, steps=noised.steps[own:]), jnp.asarray(moved, jnp.float32)
 
 
-def _work(plan: Plan, client: int, t: int) -> PrivateFLWork:
-    return PrivateFLWork(personal_step=plan.personal_step)
-
-
 def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
     from noiseworthy.tasks.personal import personalised  # here, because no other request needs it
 
@@ -78,8 +73,8 @@ def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
     return PersonalGradient(task, request.theta, both, personal, work.personal_step)
 
 
-PERSONAL = Wire(
-    name="privatefl", table=PrivateFLWork, steps=one_step, obstacle=no_obstacle,
-    work=_work, job=_job, first=None,
-)  # fmt: skip
-WIRES = {"privatefl": PERSONAL}
+WIRE = Wire(
+    table=PrivateFLWork,
+    work=lambda plan, client, t: PrivateFLWork(personal_step=plan.personal_step),
+    job=_job,
+)

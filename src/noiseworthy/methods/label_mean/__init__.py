@@ -1,0 +1,1 @@
+"""What clients tell before training: the mean of the numbers to predict."""
