@@ -7,11 +7,11 @@ from dataclasses import replace
 import equinox as eqx
 import numpy as np
 import pytest
-from debug_engine import debug
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.data import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 from scipy.stats import chi2
 
 from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput

@@ -7,9 +7,9 @@ from dataclasses import replace
 import equinox as eqx
 import numpy as np
 import pytest
-from debug_engine import debug
 
 from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 from scipy import stats
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput

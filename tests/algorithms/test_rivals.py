@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from debug_engine import debug
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -23,6 +22,7 @@ from scipy.spatial.distance import pdist
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput

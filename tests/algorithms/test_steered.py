@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 
 from noiseworthy.data import Federation
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput

@@ -65,7 +65,7 @@ def test_everything_that_is_refused_is_found_at_once():
     schema = STATED | {"chol": {"kind": "number", "range": [1, 2]}}
     findings = found(schema, **wrong)
     assert said(findings, "refused") == [
-        ("weight", 'is not stated; say what it is, or that it is "left-out"'),
+        ("weight", 'is not stated; say what it is, or { kind = "left-out" }'),
         ("chol", "is stated, and the table does not have it"),
         ("age", "1 missing value; state missing = true, or the public value that stands for them"),
         ("age", "2 values other than numbers; mend them, or list under gaps what stands for a missing value"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 import pytest
-from debug_engine import debug
 
+from noiseworthy.engines.debug import debug
 from noiseworthy.errors import BudgetExceeded
 
 

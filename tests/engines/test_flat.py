@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from debug_engine import debug
 
 from noiseworthy.data import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines import flat
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate

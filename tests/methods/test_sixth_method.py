@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 from direct import Direct
 
 from noiseworthy.deploy import correspondence, deployed
@@ -18,6 +17,7 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from debug_engine import debug
 from direct import Direct
 
 from noiseworthy.deploy import correspondence
@@ -24,6 +23,7 @@ from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, 
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim

@@ -33,6 +33,7 @@ from noiseworthy.studies.record import load_record
 from noiseworthy.studies.studies import train_in
 from noiseworthy.studies.typed_record import view
 from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.trials.proxies import Proxy
 
 from .test_deployed import Owners, simulated, spoiled
 from .test_recovery import killed_after
@@ -141,6 +142,21 @@ def test_labels_that_are_known_to_be_small_are_kept_near_their_size(folder):
     stated = label_mean_of(made(folder, {"planning.label_scale": 10.0}))
     assert stated is not None
     assert (stated.least, stated.most) == (20, 40)
+
+
+def test_stand_ins_start_at_their_own_means_as_far_off_as_noise_puts_the_told_one(folder):
+    facts, off = with_label_mean(made(folder)).public_facts(), []
+    for source in ("prior:0", "prior:1", "diabetes-progression"):
+        proxy = Proxy.of(facts, source)
+        assert isinstance(proxy.task, LinearModel)
+        off.append((proxy.task.start[0] - float(proxy.records.y.mean())) / facts.label_noise)
+        variance = float(np.mean(np.square(proxy.records.test_y - proxy.task.start[0]))) / 2
+        assert proxy.deal().untrained_loss == pytest.approx(variance, rel=0.3)
+    assert np.abs(off) == pytest.approx([1, 1, 1], rel=1e-3)
+    assert len(set(np.sign(off))) == 2
+    plain = Proxy.of(made(folder).public_facts(), "prior:0").task
+    assert isinstance(plain, LinearModel)
+    assert plain.start == ()
 
 
 STATED = {"privacy.clip_norm": 1.0, "algorithm.step_size": 1.0} | {

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
-from debug_engine import debug
 from direct import Direct
 
 from noiseworthy.data import load_federation, load_records
@@ -28,6 +27,7 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.owners import write_owner_files
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make

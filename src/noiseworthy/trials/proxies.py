@@ -85,7 +85,7 @@ class Proxy:
         if treatment is not None and treatment.centred and isinstance(task, LinearModel):
             task, few = centred(task, few, records, factor), few.paying(treatment)
         if facts.label_noise:
-            off = _SIGNS[sum(source.encode()) % 2] * factor * facts.label_noise
+            off = _SIGNS[sum(source.encode()) % 2] * facts.label_noise
             task = starting_at(task, float(records.y.mean()) + off)
         return cls(few, records, task, factor)
 

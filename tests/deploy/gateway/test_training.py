@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from debug_engine import debug
 
 from noiseworthy.data import load_federation
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request
+from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork

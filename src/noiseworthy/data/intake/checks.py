@@ -132,7 +132,7 @@ def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> lis
     stated = [one.name for one in schema.columns]
     needed = [one.name for one in (*schema.learned, *([schema.person] if schema.person else []))]
     needed += [] if whole else [one for one in (schema.client, schema.split) if one is not None]
-    strange = 'is not stated{}; say what it is, or that it is "left-out"'
+    strange = 'is not stated{}; say what it is, or {{ kind = "left-out" }}'
     absent = "is stated, and the table does not have it{}"
     return [
         *(refused(one, strange.format(nearest(one, stated))) for one in table if one not in stated),

@@ -40,7 +40,7 @@ def stated_examples(
     needed = [one for one in others if one and not whole]
     stated = [one.name for one in schema.columns]
     said = [
-        f'column {one!r} is not stated{nearest(one, stated)}; say what it is, or that it is "left-out"'
+        f'column {one!r} is not stated{nearest(one, stated)}; say what it is, or {{ kind = "left-out" }}'
         for one in columns
         if one not in stated
     ] + missing(columns, needed)

@@ -372,16 +372,9 @@ def _scheduled(problem: Problem, setting: Setting, step: StepSize, trains: bool 
     k = int(problem.takes_part(setting.rounds, setting.clients_per_round)) if trains else 0
     releases = np.full(problem.n_clients, k)
     return Plan(
-        algorithm="dp-fedavg",
-        citation=CITATION,
-        problem=problem,
-        rounds=setting.rounds if trains else 0,
-        clients_per_round=setting.clients_per_round if trains else 0,
-        releases=releases,
-        release=problem.release(releases, setting.clients_per_round) if trains else None,
-        prediction=None,
-        constants={},
-        outcome=f"{training(problem, setting)}, as stated.",
-        step=step,
+        algorithm="dp-fedavg", citation=CITATION, problem=problem, rounds=setting.rounds if trains else 0,
+        clients_per_round=setting.clients_per_round if trains else 0, releases=releases,
+        release=problem.release(releases, setting.clients_per_round) if trains else None, prediction=None,
+        constants={}, outcome=f"{training(problem, setting)}, as stated.", step=step,
         local=LocalSteps(setting.local_steps),
-    )
+    )  # fmt: skip

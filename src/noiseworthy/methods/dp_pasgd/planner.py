@@ -278,19 +278,13 @@ def _scheduled(
     work = NoisySteps(setting.local_steps, batch_size)
     releases = work.uses(setting.total_iterations if trains else 0, problem.sizes)
     return Plan(
-        algorithm="dp-pasgd",
-        citation=CITATION,
-        problem=problem,
-        rounds=setting.rounds if trains else 0,
-        clients_per_round=problem.n_clients if trains else 0,
-        releases=releases,
-        release=stepwise(problem, work).release(releases) if trains else None,
-        prediction=None,
+        algorithm="dp-pasgd", citation=CITATION, problem=problem, rounds=setting.rounds if trains else 0,
+        clients_per_round=problem.n_clients if trains else 0, releases=releases,
+        release=stepwise(problem, work).release(releases) if trains else None, prediction=None,
         constants={},
         outcome=f"{training(problem, setting.total_iterations, setting.local_steps)}, as stated.",
-        step=step,
-        local=work,
-    )
+        step=step, local=work,
+    )  # fmt: skip
 
 
 # Beside it --------------------------------------------------------------------------------------------

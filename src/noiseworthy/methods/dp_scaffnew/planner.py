@@ -241,19 +241,11 @@ def _scheduled(problem: Problem, coins: Coins, step: StepSize, outcome: str) -> 
     rounds = coins.rounds
     releases = np.full(problem.n_clients, rounds)
     return Plan(
-        algorithm="dp-scaffnew",
-        citation=CITATION,
-        problem=problem,
-        rounds=rounds,
-        clients_per_round=problem.n_clients if rounds else 0,
-        releases=releases,
+        algorithm="dp-scaffnew", citation=CITATION, problem=problem, rounds=rounds,
+        clients_per_round=problem.n_clients if rounds else 0, releases=releases,
         release=problem.release(releases, weights=np.ones(problem.n_clients)) if rounds else None,
-        prediction=None,
-        constants={},
-        outcome=outcome,
-        step=step,
-        local=coins,
-    )
+        prediction=None, constants={}, outcome=outcome, step=step, local=coins,
+    )  # fmt: skip
 
 
 def _unknown_gradient(

@@ -145,18 +145,11 @@ def _scheduled(
 ) -> Plan:
     """Counts with the noise that pays for them; whoever is never asked has that of one reply."""
     return Plan(
-        algorithm="dpfl-bcs",
-        citation=CITATION,
-        problem=problem,
-        rounds=rounds,
-        clients_per_round=clients_per_round,
-        releases=asked,
-        release=problem.release(np.maximum(asked, 1)),
-        prediction=None,
-        constants={},
-        outcome=f"{training(problem, asked, rounds, clients_per_round)}, as stated.",
-        step=step,
-    )
+        algorithm="dpfl-bcs", citation=CITATION, problem=problem, rounds=rounds,
+        clients_per_round=clients_per_round, releases=asked, release=problem.release(np.maximum(asked, 1)),
+        prediction=None, constants={},
+        outcome=f"{training(problem, asked, rounds, clients_per_round)}, as stated.", step=step,
+    )  # fmt: skip
 
 
 def theory_step(curvature: Curvature | None) -> StepSize | None:
