@@ -98,7 +98,7 @@ def test_a_typo_in_a_header_is_guessed():
     findings, examples = check_columns(renamed, read_schema(STATED))
     assert examples is None
     assert said(findings, "refused") == [
-        ("agee", "is not stated (did you mean 'age'?); say what it is, or that it is \"left-out\""),
+        ("agee", "is not stated (did you mean 'age'?); say what it is, or { kind = \"left-out\" }"),
         ("age", "is stated, and the table does not have it (did you mean 'agee'?)"),
     ]
 
