@@ -202,6 +202,17 @@ def test_the_plan_spends_the_budget_says_so_and_its_file_holds_it(folder, plan):
         forged.applied(made(folder))
 
 
+def test_it_starts_there_where_a_study_states_how_records_are_treated(folder):
+    """Nothing of `[task]` is decided then: the model is the study's own, but for its start."""
+    task = {"model": "linear", "normalise": True, "feature_norm": 1.0, "bias": 1.0}
+    stated = {f"task.{key}": value for key, value in task.items()}
+    one = planned(made(folder, stated))
+    assert one.prepared.study.task == made(folder, stated).study.task
+    for plan in (one, one.file.applied(made(folder, stated))):
+        assert isinstance(plan.prepared.task, LinearModel)
+        assert plan.prepared.task.start == (one.plan.ranges.label_mean,)
+
+
 def test_training_starts_there_and_books_and_papers_tell_it(folder, plan):
     run = folder / "run"
     train_in(plan, run, name="scores")
