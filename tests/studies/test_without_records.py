@@ -35,6 +35,7 @@ from noiseworthy.methods.space import Grid
 from noiseworthy.reports import write_report
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import mean_release
+from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, prepare
@@ -116,12 +117,14 @@ class World:
         return prepare(parse_study(tomllib.loads(text)))
 
 
-def owner_file(folder: Path, name: str, epsilon: float, **allowed: Any) -> Path:
+OF_CLASSES = {"label_column": "diagnosis", "classes": CLASSES}
+
+
+def owner_file(folder: Path, name: str, epsilon: float, label: dict[str, Any], **allowed: Any) -> Path:
     """What a hospital with a table of its own writes."""
-    classes = {"label_column": "diagnosis", "classes": CLASSES}
     tables = {
         "owner": {"client": name, "data_set": "tumours 2026"},
-        "federation": {"data": str(folder / "records.csv"), "clients": 1, **classes},
+        "federation": {"data": str(folder / "records.csv"), "clients": 1, **label},
         "budget": {"mechanism": "gaussian", "epsilon": epsilon, "delta": 1e-5, "noise_floor": 0.01},
         "allowed": {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100} | allowed,
         "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
@@ -131,12 +134,14 @@ def owner_file(folder: Path, name: str, epsilon: float, **allowed: Any) -> Path:
 
 
 @contextmanager
-def opened(folder: Path, tables: dict[str, pd.DataFrame], **allowed: Any) -> Iterator[World]:
+def opened(
+    folder: Path, tables: dict[str, pd.DataFrame], label: dict[str, Any] = OF_CLASSES, **allowed: Any
+) -> Iterator[World]:
     gateways = {}
     for name, epsilon in zip(SITES, (1.0, 2.0, 4.0), strict=True):
         (folder / name).mkdir()
         tables[name].to_csv(folder / name / "records.csv", index=False)
-        gateways[name] = Gateway.open(load_owner(owner_file(folder / name, name, epsilon, **allowed)))
+        gateways[name] = Gateway.open(load_owner(owner_file(folder / name, name, epsilon, label, **allowed)))
     server = folder / "server"
     server.mkdir()
     tables["test"].to_csv(server / "test.csv", index=False)
@@ -431,3 +436,47 @@ def test_a_server_without_records_asks_for_the_mean_of_all_that_nobody_holds(tmp
     assert done.told.found["mean"] == pytest.approx(told.mean, abs=1e-5)
     assert done.told.found["class_shares"] == pytest.approx(told.shares, abs=1e-5)
     assert done.trained.loss[0, -1] < done.trained.loss[0, 0]
+
+
+OF_NUMBERS = """
+[federation]
+data = "owners:owners.json"
+test = "test.csv"
+label_column = "f0"
+regression = true
+[privacy]
+epsilon = { north = 1.0, south = 2.0, west = 4.0 }
+delta = 1e-5
+mechanism = "gaussian"
+[algorithm]
+rounds = 4
+[planning]
+public = ["prior:0"]
+label_scale = 15.0
+seeds = 1
+"""
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_server_without_records_asks_for_the_mean_of_numbers_that_nobody_holds(tmp_path, tables):
+    """The radius of a nucleus, 14 in the mean: training starts there, and not at 0."""
+    numbers = {
+        name: table.drop(columns="diagnosis").assign(f0=14.1 + 3.5 * table["f0"])
+        for name, table in tables.items()
+    }
+    label = {"label_column": "f0", "regression": True}
+    works = {"algorithms": ["fedsgd-dpc", "label-mean"], "models": ["linear"]}
+    with opened(tmp_path, numbers, label, **works) as world:
+        prepared, decision = plan_study(world.study(OF_NUMBERS))
+        assert decision.plan.ranges is not None
+        assert decision.plan.ranges.pending
+        deployment = Deployment.of(prepared, decision.plan)
+        deployment.check_owners([gateway.about for gateway in world.gateways.values()])
+        done = train(deployment, world.exchange(), tmp_path / "run")
+    how, parts = label_mean_of(deployment.prepared), [numbers[name]["f0"].to_numpy() for name in SITES]
+    assert how is not None
+    told = how.combined({i: how.told(part) for i, part in enumerate(parts)})
+    assert done.told.found["label_mean"] == pytest.approx(told, abs=1e-4)
+    assert 11 < told < 16
+    test = numbers["test"]["f0"].to_numpy()
+    assert done.trained.loss[0, 0] == pytest.approx(np.mean(np.square(test - told)) / 2, rel=1e-3)
