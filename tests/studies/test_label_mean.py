@@ -142,6 +142,11 @@ def test_labels_that_are_known_to_be_small_are_kept_near_their_size(folder):
     stated = label_mean_of(made(folder, {"planning.label_scale": 10.0}))
     assert stated is not None
     assert (stated.least, stated.most) == (20, 40)
+    against = label_mean_of(
+        made(folder, {"planning.label_scale": 2.0})
+    )  # no label of the range is that small
+    assert against is not None
+    assert (against.least, against.most) == (20, 80)
 
 
 def test_stand_ins_start_at_their_own_means_as_far_off_as_noise_puts_the_told_one(folder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from noiseworthy.data import Federation
 from noiseworthy.data.owners import columns_misfit
@@ -14,7 +14,6 @@ from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
-from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.centring import OF_A_SIMULATION
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
@@ -104,7 +103,7 @@ class Deployment:
             found: numbers of `BoughtRanges` by name, lists of them where it has several.
         """
         known = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
-        told = replace(self.plan.ranges or BoughtRanges((), self.plan.budget, {}), **known)
+        told = replace(cast(Any, self.plan.ranges), **known)
         task = task_for(self.prepared.study, self.federation, told)
         return replace(self, prepared=replace(self.prepared, task=task), plan=replace(self.plan, ranges=told))
 

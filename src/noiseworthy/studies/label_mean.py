@@ -77,4 +77,5 @@ def _ends(prepared: Prepared) -> tuple[float, float] | None:
     if size is None:
         return within
     least, most = within or (-np.inf, np.inf)
-    return max(least, -_SIZES * size), min(most, _SIZES * size)
+    ends = max(least, -_SIZES * size), min(most, _SIZES * size)
+    return ends if ends[0] < ends[1] else within
