@@ -120,7 +120,9 @@ class World:
 OF_CLASSES = {"label_column": "diagnosis", "classes": CLASSES}
 
 
-def owner_file(folder: Path, name: str, epsilon: float, label: dict[str, Any], **allowed: Any) -> Path:
+def owner_file(
+    folder: Path, name: str, epsilon: float, label: dict[str, Any] = OF_CLASSES, **allowed: Any
+) -> Path:
     """What a hospital with a table of its own writes."""
     tables = {
         "owner": {"client": name, "data_set": "tumours 2026"},
