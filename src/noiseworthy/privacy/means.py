@@ -28,6 +28,8 @@ SHARE = 0.1
 """Of every budget."""
 SPREAD = 0.63
 """Mean of |x|_1 / (|x|_2 sqrt d) over the records of digits, and over those of Fashion-MNIST."""
+OF_MEAN = 0.1
+"""What noise of size 1 in the mean is taken to cost, in nats of the loss."""
 
 
 class Told(NamedTuple):
@@ -51,7 +53,7 @@ class MeanRelease(NamedTuple):
         deviation: s, of the noise in each number of the weighted answer.
         classes: K.
         clip_norm: C, the most of a record in the norm of the noise.
-        of_class: w, by which shares are multiplied, so that they cost noise as numbers of the mean do.
+        of_class: w, by which shares are multiplied: the more, the less noise they have, and the mean more.
     """
 
     release: Release
@@ -76,8 +78,8 @@ class MeanRelease(NamedTuple):
 
         Example:
             >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4, 2)
-            >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 0.68
-            array([0.388, 0.388])
+            >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 1.47
+            array([0.545, 0.545])
         """
         law, once = law_of(family), np.ones(len(sizes))
         most = most_of(law.norm, features)
@@ -129,14 +131,17 @@ def averaged(noise: Mechanism, sizes: NDArray[np.int64]) -> tuple[Real, float]:
 
 
 def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation) -> float:
-    """w, with which the noise in the mean and in shares of a known sum has the least squared error together.
+    """w, with which the noise in the mean and in shares of a known sum costs the least loss together.
 
-    The noise in a number grows as S, the most that a record holds of both, and in a share as S/w:
+    The noise in a number grows as S, the most that a record holds of both, and in a share as S/w, where it
+    costs K (K-1)/2 times its square (even shares, second order):
 
-        S^2 (d + (K-1)/w^2),    S = C + w in L1, and in L2 S^2 = 1 + w^2/2 (add-remove: 1 + w^2)
-        least at w^3 = C (K-1)/d in L1, and in L2 at w^4 = 2 (K-1)/d (add-remove: (K-1)/d)
+        S^2 (k d + K (K-1)/(2 w^2)),    S = C + w in L1, and in L2 S^2 = 1 + w^2/2 (add-remove: 1 + w^2)
+        least at w^3 = C r in L1, and in L2 at w^4 = 2 r (add-remove: r),    r = K (K-1) / (2 k d)
+
+    with k = `OF_MEAN`.
     """
-    free = (classes - 1) / features
+    free = classes * (classes - 1) / (2 * OF_MEAN * features)
     if norm == "l1":
         return float((free * most_of(norm, features)) ** (1 / 3))
     return float((2 * free if relation == "replace-one" else free) ** 0.25)
