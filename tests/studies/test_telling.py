@@ -72,6 +72,7 @@ def test_a_plan_for_owners_leaves_the_mean_open_and_charges_it(plan):
     spent = plan.plan.spent() / plan.plan.budget.epsilon
     assert np.all((spent > 0.999) & (spent <= 1))
     assert "bought_mean" not in plan.plan.as_dict()
+    assert any("Every client tells the mean of its records" in one for one in plan.plan.notes)
 
 
 @pytest.mark.parametrize("noise", [{}, LAPLACE], ids=["gaussian", "laplace"])

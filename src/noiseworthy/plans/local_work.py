@@ -14,7 +14,29 @@ from noiseworthy.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class LocalSteps:
+class _Steps:
+    """As many local steps before every upload, on all records or on minibatches."""
+
+    steps: int
+    batch_size: int | None = None
+
+    def __post_init__(self):
+        check.count("local_steps", self.steps)
+        if self.batch_size is not None:
+            check.count("batch_size", self.batch_size)
+
+    def counts(self, rounds: int) -> NDArray[np.int64]:
+        """Local steps in each round, shape (T_g,)."""
+        return np.full(rounds, self.steps)
+
+    def as_dict(self, rounds: int) -> dict[str, Any]:
+        """Keys that a plan adds to its contract."""
+        total = rounds * self.steps
+        return {"local_steps": self.steps, "total_iterations": total, "batch_size": self.batch_size}
+
+
+@dataclass(frozen=True)
+class LocalSteps(_Steps):
     """E local steps before every upload, on all records or on minibatches.
 
     Attributes:
@@ -26,13 +48,6 @@ class LocalSteps:
     noised: ClassVar[bool] = False
     summed: ClassVar[bool] = True
     """Whether an upload is a sum of clipped steps, so that its sensitivity grows with their sizes."""
-    steps: int
-    batch_size: int | None = None
-
-    def __post_init__(self):
-        check.count("local_steps", self.steps)
-        if self.batch_size is not None:
-            check.count("batch_size", self.batch_size)
 
     def taken(self, uploads: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
         """Local steps of clients that upload so often in a training of so many rounds, shape (N,)."""
@@ -42,21 +57,9 @@ class LocalSteps:
         """Noised values that depend on one record after so many uploads, shape (N,)."""
         return uploads
 
-    def counts(self, rounds: int) -> NDArray[np.int64]:
-        """Local steps in each round, shape (T_g,)."""
-        return np.full(rounds, self.steps)
-
-    def as_dict(self, rounds: int) -> dict[str, Any]:
-        """Keys that a plan adds to its contract."""
-        return {
-            "local_steps": self.steps,
-            "total_iterations": rounds * self.steps,
-            "batch_size": self.batch_size,
-        }
-
 
 @dataclass(frozen=True)
-class NoisySteps:
+class NoisySteps(_Steps):
     """tau local steps before every averaging, each with noise of its own, on all records or on minibatches.
 
     A minibatch is one of the floor(n/X) disjoint ones that a client's records are dealt into, freshly
@@ -74,13 +77,6 @@ class NoisySteps:
 
     noised: ClassVar[bool] = True
     summed: ClassVar[bool] = False
-    steps: int
-    batch_size: int | None = None
-
-    def __post_init__(self):
-        check.count("local_steps", self.steps)
-        if self.batch_size is not None:
-            check.count("batch_size", self.batch_size)
 
     def records(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Records X_m in one step of each client, shape (M,)."""
@@ -106,18 +102,9 @@ class NoisySteps:
         """Noised values that depend on one record after so many uploads, shape (N,)."""
         return self.uses(uploads * self.steps, sizes)
 
-    def counts(self, rounds: int) -> NDArray[np.int64]:
-        """Local steps in each round, shape (R,)."""
-        return np.full(rounds, self.steps)
-
     def as_dict(self, rounds: int) -> dict[str, Any]:
         """Keys that a plan adds to its contract."""
-        return {
-            "local_steps": self.steps,
-            "total_iterations": rounds * self.steps,
-            "batch_size": self.batch_size,
-            "noised": "every local step",
-        }
+        return super().as_dict(rounds) | {"noised": "every local step"}
 
 
 @dataclass(frozen=True)

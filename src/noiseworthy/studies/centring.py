@@ -92,7 +92,7 @@ def charged(prepared: Prepared, mean: Iterable[float] = (), class_shares: Iterab
 def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
     """What a plan says of the mean that its clients tell; nothing where they tell none."""
     told = prepared.ranges
-    if told is None or not (told.mean or (told.pending and told.asked == MEAN)):
+    if told is None or not (told.mean or (told.pending and told.asked == "mean")):
         return ()
     return (
         f"Every client tells the mean of its records and shares of classes with noise before training, for "
