@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -30,7 +31,7 @@ EXTREMES = [
 def release_of(norm, relation="replace-one", sizes=(5, 5), features=4, classes=CLASSES) -> MeanRelease:
     delta = 0.0 if norm == "l1" else 1e-5
     budget = PrivacyBudget.of(1.0, delta, len(sizes), relation)
-    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], features, classes)
+    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], (features,), classes)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -86,14 +87,17 @@ def test_the_stated_deviation_is_that_of_the_weighted_mean(norm):
 @pytest.mark.parametrize("norm", NORMS)
 def test_classes_weigh_what_costs_the_least_loss_in_mean_and_shares_together(norm, relation):
     """By the noise that a release has with each of a thousand weights in the place of its own."""
-    for d, classes in ((4, 2), (12, 5), (784, 10)):
+    for shape, classes in (((4,), 2), ((12,), 5), ((28, 28), 10)):
+        d, of_mean = math.prod(shape), OF_MEAN if len(shape) == 1 else classes / 2
         c, turned = most_of(norm, d), 0.5 if relation == "replace-one" else 1.0
         tried = np.geomspace(0.01, 100, 4001)
         most = c + tried if norm == "l1" else np.sqrt(1 + turned * tried**2)
-        error = most**2 * (OF_MEAN * d + classes * (classes - 1) / (2 * tried**2))
-        assert weight_of_class(norm, d, classes, relation) == pytest.approx(tried[error.argmin()], rel=3e-3)
+        error = most**2 * (of_mean * d + classes * (classes - 1) / (2 * tried**2))
+        assert weight_of_class(norm, shape, classes, relation) == pytest.approx(
+            tried[error.argmin()], rel=3e-3
+        )
         made = release_of(norm, relation, features=d, classes=classes)
-        assert made.of_class == weight_of_class(norm, d, classes, relation)
+        assert made.of_class == weight_of_class(norm, (d,), classes, relation)
 
 
 def test_weights_are_those_of_least_noise_where_budgets_are_equal():

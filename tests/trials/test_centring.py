@@ -55,7 +55,7 @@ def test_the_noise_of_a_trial_is_that_of_the_study(facts_of, family):
     if family == "laplace":
         true *= np.minimum(1, most_of("l1", 30) / np.abs(true).sum(axis=1, keepdims=True))
     noise = mean_seen(facts, "breast-cancer") - true.mean(axis=0)
-    stated = MeanRelease.of(facts.problem.sizes, facts.problem.budget, family, 30, 2).deviation
+    stated = MeanRelease.of(facts.problem.sizes, facts.problem.budget, family, (30,), 2).deviation
     assert np.linalg.norm(noise) / 30**0.5 == pytest.approx(stated, rel=0.8 if family == "laplace" else 0.52)
 
 

@@ -11,7 +11,8 @@ noise is all there is, the mean is 0 and the shares are equal. docs/theory/accou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +25,13 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
 
 Real = NDArray[np.float64]
+Shape = Sequence[int]
 SHARE = 0.1
 """Of every budget."""
 SPREAD = 0.63
 """Mean of |x|_1 / (|x|_2 sqrt d) over the records of digits, and over those of Fashion-MNIST."""
 OF_MEAN = 0.1
-"""What noise of size 1 in the mean is taken to cost, in nats of the loss."""
+"""What noise of size 1 in the mean of rows is taken to cost, in nats of the loss."""
 
 
 class Told(NamedTuple):
@@ -65,7 +67,7 @@ class MeanRelease(NamedTuple):
 
     @classmethod
     def of(
-        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, features: int, classes: int
+        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, shape: Shape, classes: int
     ) -> MeanRelease:
         """What clients tell for `SHARE` of a budget.
 
@@ -73,17 +75,17 @@ class MeanRelease(NamedTuple):
             sizes: records of each client, shape (N,).
             budget: of which a share is spent, for one record of a client.
             family: the noise.
-            features: d, of a record.
+            shape: of a record, with d numbers.
             classes: K.
 
         Example:
-            >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4, 2)
+            >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", (4,), 2)
             >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 1.47
             array([0.545, 0.545])
         """
         law, once = law_of(family), np.ones(len(sizes))
-        most = most_of(law.norm, features)
-        of_class = weight_of_class(law.norm, features, classes, budget.relation)
+        most = most_of(law.norm, math.prod(shape))
+        of_class = weight_of_class(law.norm, shape, classes, budget.relation)
         moved = of_mean_and_class(most, of_class, sizes, law.norm, budget.relation)
         noise = law.noise(law.paid_in.noise(moved.value, budget, SHARE, once))
         weights, deviation = averaged(noise, sizes)
@@ -130,7 +132,7 @@ def averaged(noise: Mechanism, sizes: NDArray[np.int64]) -> tuple[Real, float]:
     return weights, float(np.sqrt(np.square(weights) @ noise.variance))
 
 
-def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation) -> float:
+def weight_of_class(norm: Norm, shape: Shape, classes: int, relation: Relation) -> float:
     """w, with which the noise in the mean and in shares of a known sum costs the least loss together.
 
     The noise in a number grows as S, the most that a record holds of both, and in a share as S/w, where it
@@ -139,9 +141,11 @@ def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation)
         S^2 (k d + K (K-1)/(2 w^2)),    S = C + w in L1, and in L2 S^2 = 1 + w^2/2 (add-remove: 1 + w^2)
         least at w^3 = C r in L1, and in L2 at w^4 = 2 r (add-remove: r),    r = K (K-1) / (2 k d)
 
-    with k = `OF_MEAN`.
+    with k = `OF_MEAN` of rows. Of images, which are mostly their mean and whose classes are mostly alike, a
+    squared unit of noise counts alike in both: k = K/2.
     """
-    free = classes * (classes - 1) / (2 * OF_MEAN * features)
+    features, of_mean = math.prod(shape), OF_MEAN if len(shape) == 1 else classes / 2
+    free = classes * (classes - 1) / (2 * of_mean * features)
     if norm == "l1":
         return float((free * most_of(norm, features)) ** (1 / 3))
     return float((2 * free if relation == "replace-one" else free) ** 0.25)

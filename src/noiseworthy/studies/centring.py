@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -104,5 +103,5 @@ def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
 def mean_release(prepared: Prepared) -> MeanRelease:
     """How the clients of a study tell it, for a share of their whole budgets."""
     problem, (federation, _) = prepared.problem(1.0), prepared.trained()
-    numbers, classes = math.prod(federation.feature_shape), federation.classes or 0
-    return MeanRelease.of(prepared.sizes, problem.budget, problem.family, numbers, classes)
+    known = prepared.sizes, problem.budget, problem.family
+    return MeanRelease.of(*known, federation.feature_shape, federation.classes or 0)

@@ -25,10 +25,11 @@ def centred(task: LinearModel, facts: PublicFacts, records: Records, noisier: fl
         records: public ones, of classes.
         noisier: what noise is multiplied by, where some clients stand for more.
     """
-    problem, features = facts.problem, math.prod(records.record_shape)
-    release = MeanRelease.of(problem.sizes, problem.budget, problem.family, features, task.classes)
+    problem, numbers = facts.problem, math.prod(records.record_shape)
+    known = problem.sizes, problem.budget, problem.family
+    release = MeanRelease.of(*known, records.record_shape, task.classes)
     answer = release.told(records.x, records.y)
-    drawn = np.random.default_rng((_SEED, features)).normal(0, noisier * release.deviation, len(answer))
+    drawn = np.random.default_rng((_SEED, numbers)).normal(0, noisier * release.deviation, len(answer))
     return seen_against(task, *release.read(answer + drawn, noisier))
 
 

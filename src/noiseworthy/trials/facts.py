@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil, prod
+from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,8 +92,8 @@ class PublicFacts:
         if treatment is None or not treatment.centred:
             return None
         problem, once = self.problem, np.ones(self.problem.n_clients, np.int64)
-        d, classes = prod(self.record_shape), self.classes or 0
-        mean = MeanRelease.of(problem.sizes, problem.budget, problem.family, d, classes)
+        known = problem.sizes, problem.budget, problem.family
+        mean = MeanRelease.of(*known, self.record_shape, self.classes or 0)
         return BoughtRanges(((mean.release, once),), problem.budget, {})
 
     def paying(self, treatment: Treatment | None) -> PublicFacts:
