@@ -28,10 +28,10 @@ EXTREMES = [
 ]  # fmt: skip
 
 
-def release_of(norm, relation="replace-one", sizes=(5, 5), features=4, classes=CLASSES) -> MeanRelease:
+def release_of(norm, relation="replace-one", sizes=(5, 5), shape=(4,), classes=CLASSES) -> MeanRelease:
     delta = 0.0 if norm == "l1" else 1e-5
     budget = PrivacyBudget.of(1.0, delta, len(sizes), relation)
-    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], (features,), classes)
+    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], shape, classes)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -96,8 +96,8 @@ def test_classes_weigh_what_costs_the_least_loss_in_mean_and_shares_together(nor
         assert weight_of_class(norm, shape, classes, relation) == pytest.approx(
             tried[error.argmin()], rel=3e-3
         )
-        made = release_of(norm, relation, features=d, classes=classes)
-        assert made.of_class == weight_of_class(norm, (d,), classes, relation)
+        made = release_of(norm, relation, shape=shape, classes=classes)
+        assert made.of_class == weight_of_class(norm, shape, classes, relation)
 
 
 def test_weights_are_those_of_least_noise_where_budgets_are_equal():
@@ -106,7 +106,7 @@ def test_weights_are_those_of_least_noise_where_budgets_are_equal():
 
 def test_of_some_clients_the_weighted_mean_is_read_with_the_noise_that_it_has():
     """By hand: weights of those who are there with the sum 1, and the deviation that these leave."""
-    made = release_of("l2", sizes=(40, 900, 300), features=4)
+    made = release_of("l2", sizes=(40, 900, 300), shape=(4,))
     answers = dict(enumerate(np.random.default_rng(6).normal(0, made.deviation, (3, 4 + CLASSES)) + 0.3))
     weights = np.array([40, 300]) / made.release.mechanism.size[[0, 2]]
     weights /= weights.sum()
@@ -122,7 +122,7 @@ def test_of_some_clients_the_weighted_mean_is_read_with_the_noise_that_it_has():
 
 
 def test_of_noise_alone_nothing_is_left_and_of_a_mean_far_above_it_nearly_all():
-    made = release_of("l2", sizes=(100,) * 3, features=50)
+    made = release_of("l2", sizes=(100,) * 3, shape=(50,))
     noise = np.random.default_rng(2).normal(0, made.deviation, (200, 50 + CLASSES))
     left = [np.linalg.norm(made.read(one).mean) / np.linalg.norm(one[:50]) for one in noise]
     assert np.mean(left) < 0.12  # |noise|^2 is d s^2 give or take a fifth of it
@@ -144,7 +144,7 @@ def test_what_noise_in_shares_costs_is_what_their_weight_takes_it_for(norm, clas
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_shares_are_those_of_the_records_where_noise_is_small_and_equal_where_it_is_all_there_is(norm):
-    made = release_of(norm, sizes=(10_000_000,), features=2)
+    made = release_of(norm, sizes=(10_000_000,), shape=(2,))
     labels = np.repeat([0, 1, 2], [6, 3, 1])
     answer = made.told(np.ones((10, 2)), labels)
     assert answer[:2] == pytest.approx([0.5**0.5] * 2 if norm == "l2" else [most_of("l1", 2) / 2] * 2)
@@ -154,7 +154,7 @@ def test_shares_are_those_of_the_records_where_noise_is_small_and_equal_where_it
 
 def test_shares_hidden_by_noise_are_raised_to_it_and_stay_above_zero():
     """A class without a record: its noised share is below zero as often as above."""
-    made, drawn = release_of("l2", sizes=(2000, 2000), features=2), np.random.default_rng(4)
+    made, drawn = release_of("l2", sizes=(2000, 2000), shape=(2,)), np.random.default_rng(4)
     true = np.array([0.0, 0.0, 0.9, 0.1, 0.0]) * np.repeat([1, made.of_class], [2, 3])
     noised = true + drawn.normal(0, made.deviation, (2000, 5))
     shares = np.array([made.read(one).shares for one in noised])
@@ -168,7 +168,7 @@ def test_shares_hidden_by_noise_are_raised_to_it_and_stay_above_zero():
 @pytest.mark.parametrize("classes", [2, 6])
 def test_what_is_read_of_shares_costs_less_than_noised_shares_or_equal_ones(classes):
     """Excess cross entropy of a constant answer, by what is read, against shares cut off at a thousandth."""
-    made = release_of("l2", sizes=(150,) * 3, features=10, classes=classes)
+    made = release_of("l2", sizes=(150,) * 3, shape=(10,), classes=classes)
     drawn, of_share = np.random.default_rng(5), made.deviation / made.of_class
     cost = {"read": 0.0, "noised": 0.0, "equal": 0.0}
     for true in drawn.dirichlet(np.ones(classes), 400):
@@ -186,7 +186,7 @@ def test_what_is_read_of_shares_costs_less_than_noised_shares_or_equal_ones(clas
 
 
 def test_shrinking_brings_a_noised_mean_nearer_to_the_true_one():
-    made = release_of("l2", sizes=(100,) * 3, features=50)
+    made = release_of("l2", sizes=(100,) * 3, shape=(50,))
     drawn, true = np.random.default_rng(3), made.deviation * np.ones(50)
     noised = true + drawn.normal(0, made.deviation, (300, 50))
     of_classes = np.zeros(CLASSES)

@@ -15,7 +15,7 @@ from noiseworthy.errors import InvalidInput
 
 @dataclass(frozen=True)
 class _Steps:
-    """As many local steps before every upload, on all records or on minibatches."""
+    """A stated number of local steps before every upload, on all records or on minibatches."""
 
     steps: int
     batch_size: int | None = None

@@ -25,7 +25,7 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
 
 Real = NDArray[np.float64]
-Shape = Sequence[int]
+RecordShape = Sequence[int]
 SHARE = 0.1
 """Of every budget."""
 SPREAD = 0.63
@@ -67,7 +67,7 @@ class MeanRelease(NamedTuple):
 
     @classmethod
     def of(
-        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, shape: Shape, classes: int
+        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, shape: RecordShape, classes: int
     ) -> MeanRelease:
         """What clients tell for `SHARE` of a budget.
 
@@ -132,7 +132,7 @@ def averaged(noise: Mechanism, sizes: NDArray[np.int64]) -> tuple[Real, float]:
     return weights, float(np.sqrt(np.square(weights) @ noise.variance))
 
 
-def weight_of_class(norm: Norm, shape: Shape, classes: int, relation: Relation) -> float:
+def weight_of_class(norm: Norm, shape: RecordShape, classes: int, relation: Relation) -> float:
     """w, with which the noise in the mean and in shares of a known sum costs the least loss together.
 
     The noise in a number grows as S, the most that a record holds of both, and in a share as S/w, where it
