@@ -72,6 +72,26 @@ def test_two_digits_each_for_ten_clients_shares_every_digit_between_two():
     assert table[table > 0].min() > 2000
 
 
+def test_label_shards_are_kept_for_the_same_labels_alone_and_worked_out_again_where_damaged(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("NOISEWORTHY_CACHE", str(tmp_path))
+
+    def dealt(labels):
+        parts = partition("label-shards", labels, 4, seed=3)
+        return [part.tolist() for part in parts], sorted(tmp_path.rglob("*.npy"))
+
+    labels = np.repeat(np.arange(5), [7, 8, 9, 10, 11])
+    first, (kept,) = dealt(labels)
+    assert dealt(labels) == (first, [kept])
+    np.save(kept, 0 * np.load(kept))
+    assert dealt(labels)[0] == [[]] * 4, "what is kept is what is dealt"
+    for damage in (b"", kept.read_bytes()[:-3]):
+        kept.write_bytes(damage)
+        assert dealt(labels) == (first, [kept])
+    assert len(dealt(np.repeat(np.arange(5), 9))[1]) == 2
+
+
 def test_label_shards_without_enough_records_is_refused():
     with pytest.raises(DataError, match="too few for 4 equal clients; take fewer clients"):
         partition("label-shards", np.array([0, 0, 0, 1]), 4, seed=0, labels_per_client=1)

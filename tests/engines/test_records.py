@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.engines.compilation import CACHE_VARIABLE, use_persistent_cache
+from noiseworthy._places import CACHE_VARIABLE
+from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 
 

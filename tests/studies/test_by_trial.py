@@ -21,6 +21,7 @@ from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.typed_record import view
+from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.trials import race, spaces, stand_ins
 
 IRIS = {
@@ -133,12 +134,12 @@ def test_images_are_seen_against_public_ones_whatever_the_private_ones_are(short
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_study_with_data_noise_and_a_free_step_is_planned_by_trial(name):
-    assert by_trial.wanted(prepared_for(name))
+    assert trials_wanted(prepared_for(name))
 
 
 @pytest.mark.parametrize("name", ["dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "weiavg"])
 def test_what_is_stated_is_taken_without_trials(name):
-    assert not by_trial.wanted(prepared_for(name, step_size=0.1))
+    assert not trials_wanted(prepared_for(name, step_size=0.1))
 
 
 @pytest.mark.parametrize("levers", [{}, {"momentum": 0.5, "averaging": 0.0, "weighting": 1.0}])
@@ -156,7 +157,7 @@ def test_a_fully_stated_fedsgd_dpc_is_taken_as_it_is_without_a_trial(levers, mon
 
 @pytest.mark.parametrize("lever", ["momentum", "averaging", "weighting"])
 def test_a_lever_that_is_to_be_chosen_is_chosen_by_trial(lever):
-    assert by_trial.wanted(prepared_for("fedsgd-dpc", step_size=0.2, **{lever: "auto"}))
+    assert trials_wanted(prepared_for("fedsgd-dpc", step_size=0.2, **{lever: "auto"}))
 
 
 @pytest.mark.parametrize(
@@ -171,15 +172,15 @@ def test_a_lever_that_is_to_be_chosen_is_chosen_by_trial(lever):
 )
 def test_constants_selections_and_no_noise_are_not_for_trials(tables):
     prepared = prepared_for("dp-fedavg")
-    assert by_trial.wanted(with_tables(prepared))
-    assert not by_trial.wanted(with_tables(prepared, **tables))
+    assert trials_wanted(with_tables(prepared))
+    assert not trials_wanted(with_tables(prepared, **tables))
 
 
 def test_sizes_alone_are_not_for_trials_unless_the_study_insists():
     prepared = replace(prepared_for("dp-fedavg"), federation=None, task=None)
-    assert not by_trial.wanted(prepared)
+    assert not trials_wanted(prepared)
     insisting = with_tables(prepared, constants={"source": "fitted"})
-    assert by_trial.wanted(insisting)
+    assert trials_wanted(insisting)
     with pytest.raises(ConfigError, match="or give data to plan by trial"):
         decide(insisting)
 

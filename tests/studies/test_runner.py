@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from noiseworthy.engines.compilation import CACHE_VARIABLE, cache_folder
+from noiseworthy._places import CACHE_VARIABLE
+from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError, InvalidInput, ResumeError
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_pasgd import planner as averaging_period

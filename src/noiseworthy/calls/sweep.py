@@ -12,11 +12,12 @@ from typing import Any
 
 import pandas as pd
 
+from noiseworthy._places import writing
 from noiseworthy.calls.callbacks import Callback
 from noiseworthy.calls.folder import COLUMNS, RunFolder, load_run, row_of
 from noiseworthy.calls.run import run
 from noiseworthy.calls.stated import stated
-from noiseworthy.errors import ConfigError, DataError, InvalidInput, ResumeError, UnsoundClaim
+from noiseworthy.errors import ConfigError, InvalidInput, ResumeError, UnsoundClaim
 from noiseworthy.reports.html import write_report
 from noiseworthy.reports.style import png
 from noiseworthy.reports.sweep import Reached, sweep_figure
@@ -215,12 +216,8 @@ def _save(made: Sweep, reached: Sequence[Reached]) -> None:
         DataError: a folder that cannot be written to.
     """
     figure = sweep_figure(reached)
-    try:
+    with writing(f"folder {made.folder}"):
         made.folder.mkdir(parents=True, exist_ok=True)
         made.table.to_csv(made.csv, index=False)
         if figure is not None:
             made.figure.write_bytes(png(figure))
-    except OSError as error:
-        raise DataError(
-            f"folder {made.folder} cannot be written ({error}); choose another with --out"
-        ) from None

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._places import writing
 from noiseworthy.data.readers import is_table, opened, read_columns
 from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
@@ -202,10 +203,8 @@ def _described(shared: Model, theta: NDArray[np.float32]) -> Description:
 def _write(done: Tuned, tuned: Kept) -> None:
     """The folder: the model, and the page beside it; both for the owner's eyes alone."""
     page = page_of(tuned.description, done.records, done.tests, done.scores, done.limits)
-    try:
+    with writing(done.folder, "name another with -o"):
         done.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         done.folder.chmod(0o700)
         save_folder(tuned, done.folder / NAME, private=True)
         (done.folder / FILE).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{done.folder} cannot be written ({error}); name another with -o") from None

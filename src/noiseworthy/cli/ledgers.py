@@ -43,16 +43,14 @@ def page(
     ] = None,
 ) -> None:
     """What is left of every data set's lifetime budget over all runs, as one HTML page to print."""
-    from noiseworthy.errors import DataError
+    from noiseworthy._places import writing
     from noiseworthy.reports.ledger_page import ledger_page
     from noiseworthy.studies.run_folder import opened_ledger
 
     with opened_ledger(path) as books:
         text, place = ledger_page(books), out_file or books.path.parent / "ledger.html"
-    try:
+    with writing(place):
         place.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{place} cannot be written ({error}); choose another with --out") from None
     out.print(f"Page: {place}", soft_wrap=True)
 
 

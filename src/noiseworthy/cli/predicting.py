@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseworthy._places import writing
 from noiseworthy.cli.console import out
 from noiseworthy.errors import ConfigError, DataError
 
@@ -42,13 +43,11 @@ def predict(
     if twice := [name for name in added if name in table.columns]:
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
     table = table.assign(**added)
-    try:
+    with writing(out_file, "name another with -o"):
         if out_file.suffix == ".parquet":
             table.to_parquet(out_file, index=False)
         else:
             table.to_csv(out_file, index=False)
-    except OSError as error:
-        raise DataError(f"{out_file} cannot be written ({error}); name another with -o") from None
     out.print(f"Wrote {out_file}: {len(table):,} records predicted.", soft_wrap=True)
 
 

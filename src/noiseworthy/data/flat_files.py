@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._places import writing
 from noiseworthy.data.federation import Federation, check_alike, checked_pair, numbered
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.errors import DataError
@@ -73,7 +74,7 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
     Raises:
         DataError: one that holds something, or cannot be written.
     """
-    try:
+    with writing(folder, "name another folder"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise DataError(f"{folder} holds something already; name a new folder")
@@ -86,8 +87,6 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
             (folder / ABOUT).write_text(json.dumps(about))
 
         yield keep
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error}); name another folder") from None
 
 
 @contextmanager

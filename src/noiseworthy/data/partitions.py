@@ -7,13 +7,18 @@ leave some out. These two and `dirichlet` read the labels, which must then be on
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._places import kept_folder
 from noiseworthy._validate import count, one_of, positive
 from noiseworthy.data.records import members_of
 from noiseworthy.errors import DataError, InvalidInput
@@ -95,15 +100,29 @@ def label_shards(
 
     Source: Zhou et al., experiments ("two digits each"); after McMahan et al. (2017), arXiv:1602.05629.
     """
-    from noiseworthy.data.shards import equal_shares  # here, because it loads solvers
-
     classes = _classes("label-shards", labels)
     held = count("labels_per_client", labels_per_client, most=len(classes))
     stock = [rng.permutation(classes[c]) for c in rng.permutation(len(classes))]
     starts = np.arange(clients) * len(classes) // clients
     holds = (starts[:, None] + np.arange(held)) % len(classes)
-    shares = equal_shares(np.array([len(members) for members in stock]), holds)
+    shares = _equal_shares(np.array([len(members) for members in stock]), holds)
     return _deal(stock, holds, shares)
+
+
+def _equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`shards.equal_shares`, kept between runs: its solvers take a sixth of a start to load."""
+    code = Path(__file__).with_name("shards.py").read_text()
+    asked = hashlib.sha256(repr((stock.tolist(), holds.tolist(), code, version("scipy"))).encode())
+    place = kept_folder() / "shares" / f"{asked.hexdigest()}.npy"
+    with suppress(OSError, ValueError, EOFError):
+        return np.load(place)
+    from noiseworthy.data.shards import equal_shares
+
+    shares = equal_shares(stock, holds)
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        np.save(place, shares)
+    return shares
 
 
 def quantity_skew(labels: NDArray, clients: int, rng: np.random.Generator, *, alpha: float) -> Parts:

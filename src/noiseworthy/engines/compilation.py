@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-CACHE_VARIABLE = "NOISEWORTHY_CACHE"
+from noiseworthy._places import CACHE_VARIABLE, kept_folder
 
 
 def use_persistent_cache() -> Path:
@@ -16,11 +16,9 @@ def use_persistent_cache() -> Path:
     Returns:
         The folder.
     """
-    stated = os.environ.get(CACHE_VARIABLE)
-    if stated is None and (told := cache_folder()) is not None:
+    if CACHE_VARIABLE not in os.environ and (told := cache_folder()) is not None:
         return told
-    base = stated or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "noiseworthy"
+    folder = kept_folder()
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

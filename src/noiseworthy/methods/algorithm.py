@@ -202,16 +202,13 @@ class Scheduled(eqx.Module):
     cohorts: eqx.AbstractVar[Numbers]
     schedules: ClassVar[tuple[str, ...]]
     noises: ClassVar[tuple[str, ...]]
+    remembers_noised = False
+    """Nothing is remembered."""
 
     def __init_subclass__(cls, shared: bool = False, **options: Any):
         super().__init_subclass__(**options)
         for missing in (name for name in ("schedules", "noises") if not (shared or hasattr(cls, name))):
             raise TypeError(f"{cls.__name__} must say which of its fields are {missing}")
-
-    @property
-    def remembers_noised(self) -> bool:
-        """Nothing is remembered."""
-        return False
 
     @property
     def steps_in_span(self) -> StepsInSpan | None:

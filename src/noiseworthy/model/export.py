@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy._places import writing
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.model.model import Model
 from noiseworthy.tasks.batch import SAFETY
 from noiseworthy.tasks.clipping import upper_norm
@@ -67,10 +68,8 @@ def export_onnx(model: Model, file: Path | str) -> Path:
     )
     helper.set_model_props(made, _said(model))
     onnx.checker.check_model(made, full_check=True)
-    try:
+    with writing(file, "name another file"):
         Path(file).write_bytes(made.SerializeToString())
-    except OSError as error:
-        raise DataError(f"{file} cannot be written ({error}); name another file") from None
     return Path(file)
 
 

@@ -13,13 +13,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._places import writing
 from noiseworthy._wording import number, percent, rounded_up, span
-from noiseworthy.errors import DataError
 from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.reports.claim_card import FILE as CARD
 from noiseworthy.reports.html import PAGES, toml
-from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.style import svg, write_png
 from noiseworthy.reports.tables import WIDTH
 from noiseworthy.sweeps.advice_words import band, written
 from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CostPart, view
@@ -46,26 +46,15 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
     advice = view(record)
     figures = {"advice": advice_figure(advice), "outlook": outlook_figure(advice)}
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
-    try:
+    with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(record, indent=1, allow_nan=False))
         (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
         for name in figures:
-            _write_png(drawn.get(name), folder / f"{name}.png")
+            write_png(drawn.get(name), folder / f"{name}.png")
         _write_study(advice, folder / STUDY)
         (folder / PAGE).write_text(page(advice, drawn), encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"run folder {folder} cannot be written ({error}); choose another with --out"
-        ) from None
     return folder / PAGE
-
-
-def _write_png(figure: Figure | None, path: Path) -> None:
-    if figure is None:
-        path.unlink(missing_ok=True)
-    else:
-        path.write_bytes(png(figure))
 
 
 def _write_study(advice: AdviceRecord, path: Path) -> None:

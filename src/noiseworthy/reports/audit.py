@@ -12,9 +12,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._places import writing
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.audit.audits import rounded_down
-from noiseworthy.errors import DataError
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg
@@ -54,15 +54,11 @@ def write_audit(audit: dict[str, Any], folder: Path) -> Path:
     """
     made = view(audit)
     figure = audit_figure(made)
-    try:
+    with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(audit, indent=1, allow_nan=False))
         (folder / FIGURE).write_bytes(png(figure))
         (folder / PAGE).write_text(page(made), encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"run folder {folder} cannot be written ({error}); choose another with --out"
-        ) from None
     return folder / PAGE
 
 

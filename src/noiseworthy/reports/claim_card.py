@@ -13,8 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from noiseworthy._places import writing
 from noiseworthy._wording import count, number, percent, rounded_up, span
-from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
@@ -193,11 +193,9 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    try:
+    with writing(f"run folder {folder}"):
         (folder / FILE).write_text(json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False))
         (folder / PAGE).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"run folder {folder} cannot be written ({error}); choose another") from None
 
 
 # Facts ------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from noiseworthy._places import writing
 from noiseworthy._wording import number, rounded_up, span
-from noiseworthy.errors import DataError
 from noiseworthy.methods.words import Key, Record
 from noiseworthy.reports import (
     alternatives,
@@ -31,7 +31,7 @@ from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
 from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.schedules import headline, uploads_of, words_of
-from noiseworthy.reports.style import NARROW, png, svg
+from noiseworthy.reports.style import NARROW, svg, write_png
 from noiseworthy.reports.usual import usual_caption
 from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.loading import in_line
@@ -102,19 +102,11 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
     record = view(record)
     figures = all_figures(record)
     page = _page(record, figures)
-    try:
+    with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
-            path = folder / f"{name}.png"
-            if name in figures:
-                path.write_bytes(png(figures[name]))
-            else:
-                path.unlink(missing_ok=True)
+            write_png(figures.get(name), folder / f"{name}.png")
         (folder / FILE).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"run folder {folder} cannot be written ({error}); choose another with --out"
-        ) from None
     write_claim_card(card := claim_card(record), card_page(card), folder)
     return folder / FILE
 

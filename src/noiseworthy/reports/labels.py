@@ -19,7 +19,8 @@ def spread(
 ) -> NDArray[np.float64]:
     """Positions moved apart, as little as needed, until neighbours are `gap` from each other.
 
-    Less the gaps below them they are to be in order and between the ends, which is isotonic regression.
+    Less the gaps below them they are to be in order and between the ends, which is isotonic regression: of
+    few labels by its max-min formula, because solvers are slow to load.
 
     Example:
         >>> spread([1.0, 1.0, 5.0], 2.0), spread([1.0, 1.0, 0.5], 0.1, 0.0, 1.0)
@@ -27,9 +28,9 @@ def spread(
     """
     order = np.argsort(positions, kind="stable")
     below = gap * np.arange(len(order))
-    from scipy.optimize import isotonic_regression  # here, because it is slow to load
-
-    apart = isotonic_regression(np.asarray(positions, float)[order] - below).x
+    free, n = np.asarray(positions, float)[order] - below, len(order)
+    means = [[free[i:j].mean() for j in range(i + 1, n + 1)] for i in range(n)]
+    apart = [max(min(means[i][k - i :]) for i in range(k + 1)) for k in range(n)]
     placed = np.empty(len(order))
     placed[order] = np.clip(apart, low, high - gap * (len(order) - 1)) + below
     return placed

@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noiseworthy._places import writing
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.reports.claim_card import FILE, Card
 
@@ -41,10 +42,8 @@ def sign(folder: Path, key: Path, password: Callable[[], str]) -> Path:
     """
     card, private = _card(folder), _private(key, password)
     path = folder / SIGNATURE
-    try:
+    with writing(path, "make its folder writable"):
         path.write_bytes(base64.b64encode(private.sign(card)) + b"\n")
-    except OSError as error:
-        raise DataError(f"{path} cannot be written ({error})") from None
     return path
 
 

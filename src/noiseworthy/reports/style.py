@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import matplotlib
@@ -106,6 +107,14 @@ def png(figure: Figure, dpi: int = 180) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def write_png(figure: Figure | None, path: Path) -> None:
+    """Write a figure, or remove the one of an earlier record where there is none."""
+    if figure is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_bytes(png(figure))
 
 
 @styled

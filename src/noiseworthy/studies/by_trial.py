@@ -18,9 +18,10 @@ from noiseworthy.studies.centring import may_centre
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
-from noiseworthy.studies.models import task_for, with_task
+from noiseworthy.studies.models import with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
+from noiseworthy.studies.wanted import tells_clients_apart
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
@@ -44,32 +45,6 @@ _OF_NETWORKS = 2
 """Sets of images that networks are tried on at most, for the same reason, where a study names none."""
 _RACE = 0.8
 """Share of the time of planning before the trials around the plan."""
-
-
-def wanted(prepared: Prepared) -> bool:
-    """Whether a study is planned by trial: it says so, or has data and noise and leaves something free."""
-    study = prepared.study
-    if study.constants.source is not None:
-        return study.constants.source == "fitted"
-    return _can_be_tried(prepared) and _leaves_something_free(study)
-
-
-def _can_be_tried(prepared: Prepared) -> bool:
-    """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
-    study = prepared.study
-    if prepared.federation is None or not law_of(study.privacy.mechanism).noisy:
-        return False
-    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
-        return False
-    return not _tells_clients_apart(study)
-
-
-def _tells_clients_apart(study: Study) -> bool:
-    return method(study.algorithm.name).tells_clients_apart(study.algorithm)
-
-
-def _leaves_something_free(study: Study) -> bool:
-    return method(study.algorithm.name).leaves_free(study.algorithm) or study.privacy.clip_norm == "auto"
 
 
 def decide(prepared: Prepared, on_progress: Progress) -> Decision:
@@ -149,7 +124,7 @@ def _check(prepared: Prepared) -> None:
         raise ConfigError(f'[planning] metric = "{metric}" is none of these labels; take {fits}')
     if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(NOTHING_TO_TRY)
-    if _tells_clients_apart(study):
+    if tells_clients_apart(study):
         raise ConfigError(
             "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
             "heterogeneity say"
@@ -275,14 +250,3 @@ def _quality(found: TrialPlan, metric: Metric) -> Quality | None:
     if metric == "loss" or (values := found.result.scores.quality) is None:
         return None
     return Quality(metric, *(float(one(values)) for one in (np.mean, np.min, np.max)))
-
-
-def applied(prepared: Prepared, decision: Decision) -> Prepared:
-    """The study with the model that its plan trains, whose records are treated as the plan decided."""
-    told = decision.plan.ranges
-    if decision.study is None or (decision.study.task == prepared.study.task and told is None):
-        return prepared
-    federation, _ = prepared.trained()
-    task = task_for(decision.study, federation, told)
-    study = prepared.study.model_copy(update={"task": decision.study.task})
-    return replace(prepared, study=study, task=task, dimension=task.dimension)

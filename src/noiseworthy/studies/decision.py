@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.names import Metric
-from noiseworthy.trials.at_home import AtHome
-from noiseworthy.trials.what_if import WhatIf
+
+if TYPE_CHECKING:
+    from noiseworthy.trials.at_home import AtHome
+    from noiseworthy.trials.what_if import WhatIf
 
 Progress = Callable[[float], None]
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.label_means import LabelMean
-from noiseworthy.studies.by_trial import wanted
 from noiseworthy.studies.centring import answers, may_tell
 from noiseworthy.studies.models import task_for
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.public_sizes import closer, stated_scale
+from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.tasks import LinearModel
 
 _SIZES = 4.0
@@ -63,9 +63,9 @@ def said_of_label_mean(prepared: Prepared) -> tuple[str, ...]:
 def _may_start(prepared: Prepared) -> bool:
     """Whether it is planned by trial, with a linear model of one number that has an intercept."""
     federation, task, bought = prepared.federation, prepared.task, prepared.ranges
-    if federation is None or federation.classes is not None or federation.label_shape or not wanted(prepared):
+    if federation is None or federation.classes is not None or federation.label_shape:
         return False
-    starts = isinstance(task, LinearModel) and task.bias > 0
+    starts = trials_wanted(prepared) and isinstance(task, LinearModel) and task.bias > 0
     return starts and may_tell(prepared) and not (bought and (bought.found or bought.mean))
 
 

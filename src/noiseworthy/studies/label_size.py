@@ -16,9 +16,9 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.octaves import OCTAVES, octave_counts, of_octave_counts, told
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
-from noiseworthy.studies.by_trial import wanted
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.public_sizes import closer, label_range
+from noiseworthy.studies.wanted import trials_wanted
 
 SHARE = 0.05
 """Of every budget, that the size of labels costs."""
@@ -61,7 +61,8 @@ def sized(prepared: Prepared) -> Prepared:
 def said_of_size(prepared: Prepared) -> tuple[str, ...]:
     """What a plan for numbers of which only the range is stated says of their size."""
     federation = prepared.federation
-    if federation is None or not wanted(prepared) or not (ends := label_range(prepared.study, federation)):
+    ends = federation is not None and trials_wanted(prepared) and label_range(prepared.study, federation)
+    if not ends:
         return ()
     if (size := _bought(prepared)) is None:
         return (
@@ -89,7 +90,7 @@ def _obstacle(prepared: Prepared) -> Exception | None:
         return ConfigError(
             f"{where} is for a regression whose label has a range in [columns]; state a number"
         )
-    if not wanted(prepared):
+    if not trials_wanted(prepared):
         return ConfigError(f"{where} is for planning by trial, and this study is not; leave it out")
     if prepared.at_owners:
         return ConfigError(f"{where}: {NOT_AT_OWNERS}")

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from noiseworthy._places import writing
 from noiseworthy.data.federation import Federation
-from noiseworthy.errors import ConfigError, DataError, ResumeError
+from noiseworthy.errors import ConfigError, ResumeError
 from noiseworthy.studies.plan_text import opened
 from noiseworthy.studies.tables import Study
 
@@ -44,13 +45,9 @@ def held(folder: Path) -> Iterator[None]:
         DataError: a folder that cannot be made.
     """
     there = folder.exists()
-    try:
+    with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise DataError(
-            f"run folder {folder} cannot be written ({error}); choose another with --out"
-        ) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

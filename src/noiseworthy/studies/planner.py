@@ -10,15 +10,15 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan, Steering
-from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
-from noiseworthy.studies.models import with_task
+from noiseworthy.studies.models import task_for, with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
+from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import OPEN_FEATURES
 
@@ -45,10 +45,21 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
         ConfigError, InvalidInput: as `decide`.
     """
     decision = decide(prepared, on_progress)
-    made = by_trial.applied(prepared, decision)
+    made = _applied(prepared, decision)
     if not isinstance(made.task, LinearModel):
         return made, decision
     return replace(made, study=with_task(made.study, {"bias": made.task.bias})), decision
+
+
+def _applied(prepared: Prepared, decision: Decision) -> Prepared:
+    """The study with the model that its plan trains, whose records are treated as the plan decided."""
+    told = decision.plan.ranges
+    if decision.study is None or (decision.study.task == prepared.study.task and told is None):
+        return prepared
+    federation, _ = prepared.trained()
+    task = task_for(decision.study, federation, told)
+    study = prepared.study.model_copy(update={"task": decision.study.task})
+    return replace(prepared, study=study, task=task, dimension=task.dimension)
 
 
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
@@ -91,7 +102,9 @@ def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table = prepared.study.algorithm
     own = method(table.name)
     by_rule, metric = _rule(prepared), prepared.study.planning.metric
-    if by_rule is None and by_trial.wanted(prepared):
+    if by_rule is None and trials_wanted(prepared):
+        from noiseworthy.studies import by_trial  # here, because trials take a while to load
+
         return by_trial.decide(prepared, on_progress)
     if metric != "loss":
         raise ConfigError(
@@ -116,7 +129,7 @@ def _rule(prepared: Prepared) -> Callable[[Question, Any], Answer] | None:
     study = prepared.study
     by_rule = method(study.algorithm.name).by_rule
     if study.constants.source != "rule":
-        return by_rule if study.planning.public == [] and by_trial.wanted(prepared) else None
+        return by_rule if study.planning.public == [] and trials_wanted(prepared) else None
     if by_rule is None:
         known = ", ".join(name for name in METHODS if method(name).by_rule is not None)
         raise ConfigError(

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from noiseworthy._json import strict_json
+from noiseworthy._places import writing
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.plans.plan import Plan
@@ -111,14 +112,10 @@ def written(content: Record, folder: Path, name: str) -> Path:
         DataError: a folder that cannot be written to.
     """
     draft, text = folder / f".{name}", json.dumps(content, indent=1, allow_nan=False)
-    try:
+    with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         draft.write_text(text)
         os.replace(draft, folder / name)
-    except OSError as error:
-        raise DataError(
-            f"run folder {folder} cannot be written ({error}); choose another with --out"
-        ) from None
     return folder / name
 
 

@@ -51,6 +51,8 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
+    moves_locally = True
+    """Every local step moves the client's own model."""
 
     clipping: ClippingMode = eqx.field(static=True)
     batch_size: int | None = eqx.field(static=True)
@@ -70,11 +72,6 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     def condensed(self) -> bool:
         """Where the batch gradient or the update is clipped, no single record's gradient is needed."""
         return self.clipping in ("C", "D") and self.batch_size is None
-
-    @property
-    def moves_locally(self) -> bool:
-        """Every local step moves the client's own model."""
-        return True
 
     @property
     def steps_in_span(self) -> StepsInSpan | None:

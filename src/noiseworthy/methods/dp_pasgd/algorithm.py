@@ -55,6 +55,10 @@ class DPPASGD(Scheduled):
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
+    condensed = False
+    """Clipping reads every record's gradient."""
+    moves_locally = True
+    """Every local step moves the device's own model."""
     noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
@@ -68,16 +72,6 @@ class DPPASGD(Scheduled):
     local_steps: Numbers
     steps: Numbers
     cohorts: Numbers
-
-    @property
-    def condensed(self) -> bool:
-        """Clipping reads every record's gradient."""
-        return False
-
-    @property
-    def moves_locally(self) -> bool:
-        """Every local step moves the device's own model."""
-        return True
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array

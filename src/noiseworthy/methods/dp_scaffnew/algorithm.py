@@ -44,6 +44,8 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("counts", "cohorts")
+    moves_locally = True
+    """Every local step moves the client's own model."""
 
     batch_size: int | None = eqx.field(static=True)
     step: Numbers
@@ -54,11 +56,6 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     def condensed(self) -> bool:
         """Only the update is clipped, so no single record's gradient is needed."""
         return self.batch_size is None
-
-    @property
-    def moves_locally(self) -> bool:
-        """Every local step moves the client's own model."""
-        return True
 
     @property
     def steps_in_span(self) -> StepsInSpan:

@@ -48,6 +48,10 @@ class FedSGDDPC(NoisedUploads):
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
+    condensed = False
+    """Clipping reads every record's gradient."""
+    moves_locally = False
+    """A reply is a gradient at the model that was sent."""
 
     sampled: bool = eqx.field(static=True)
     weights: Numbers
@@ -55,16 +59,6 @@ class FedSGDDPC(NoisedUploads):
     sampling_rate: Numbers
     steps: Numbers
     momentum: Numbers
-
-    @property
-    def condensed(self) -> bool:
-        """Clipping reads every record's gradient."""
-        return False
-
-    @property
-    def moves_locally(self) -> bool:
-        """A reply is a gradient at the model that was sent."""
-        return False
 
     @property
     def sums_records(self) -> bool:

@@ -52,6 +52,10 @@ class Moments(NoisedUploads):
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
+    condensed = False
+    """Clipping reads every record."""
+    moves_locally = False
+    """Clients compute no gradient at all."""
 
     label_weight: Numbers
     shrinkage: Numbers
@@ -59,16 +63,6 @@ class Moments(NoisedUploads):
     weights: Numbers
     divisors: Numbers
     steps: Numbers
-
-    @property
-    def condensed(self) -> bool:
-        """Clipping reads every record."""
-        return False
-
-    @property
-    def moves_locally(self) -> bool:
-        """Clients compute no gradient at all."""
-        return False
 
     @property
     def linear(self) -> LinearModel:

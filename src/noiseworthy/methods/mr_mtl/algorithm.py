@@ -48,15 +48,10 @@ class MrMtl(FedSGDDPC):
 
     pull: Numbers = eqx.field(kw_only=True)
 
-    @property
-    def moves_locally(self) -> bool:
-        """A reply is a gradient at the owner's own model."""
-        return True
-
-    @property
-    def remembers_noised(self) -> bool:
-        """An owner keeps what it has noised."""
-        return True
+    moves_locally = True
+    """A reply is a gradient at the owner's own model."""
+    remembers_noised = True
+    """An owner keeps what it has noised."""
 
     def init_client(self, theta: Array) -> Array:
         """The common start."""
