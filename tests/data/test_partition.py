@@ -83,6 +83,7 @@ def test_label_shards_are_kept_for_the_same_labels_alone_and_worked_out_again_wh
 
     labels = np.repeat(np.arange(5), [7, 8, 9, 10, 11])
     first, (kept,) = dealt(labels)
+    assert kept.parent.stat().st_mode & 0o077 == 0, "counts of labels are nobody else's"
     assert dealt(labels) == (first, [kept])
     np.save(kept, 0 * np.load(kept))
     assert dealt(labels)[0] == [[]] * 4, "what is kept is what is dealt"

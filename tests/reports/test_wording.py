@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 
 from noiseworthy._wording import level, number, rounded_up, shortened, span
 from noiseworthy.reports.labels import spread
@@ -50,6 +51,13 @@ def test_spread_labels_stay_between_the_ends(heights, gap):
     order = np.argsort(heights, kind="stable")
     assert np.all(np.diff(placed[order]) >= gap - 1e-9)
     assert np.all((placed >= -1e-9) & (placed <= 1 + 1e-9))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.01, 0.3))
+def test_labels_move_as_little_as_a_solver_says(heights, gap):
+    order, below = np.argsort(heights, kind="stable"), gap * np.arange(len(heights))
+    solved = isotonic_regression(np.array(heights)[order] - below).x + below
+    assert np.allclose(spread(heights, gap)[order], solved)
 
 
 def test_labels_at_an_end_do_not_move_the_others():

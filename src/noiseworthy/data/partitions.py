@@ -110,7 +110,7 @@ def label_shards(
 
 
 def _equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`shards.equal_shares`, kept between runs: its solvers take a sixth of a start to load."""
+    """`shards.equal_shares`, kept for its user alone: solvers take a sixth of a start to load."""
     code = Path(__file__).with_name("shards.py").read_text()
     asked = hashlib.sha256(repr((stock.tolist(), holds.tolist(), code, version("scipy"))).encode())
     place = kept_folder() / "shares" / f"{asked.hexdigest()}.npy"
@@ -120,7 +120,7 @@ def _equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray
 
     shares = equal_shares(stock, holds)
     with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         np.save(place, shares)
     return shares
 
