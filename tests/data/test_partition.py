@@ -77,8 +77,8 @@ def test_label_shards_are_kept_for_the_same_labels_alone_and_worked_out_again_wh
 ):
     monkeypatch.setenv("NOISEWORTHY_CACHE", str(tmp_path))
 
-    def dealt(labels):
-        parts = partition("label-shards", labels, 4, seed=3)
+    def dealt(labels, held=2):
+        parts = partition("label-shards", labels, 4, seed=3, labels_per_client=held)
         return [part.tolist() for part in parts], sorted(tmp_path.rglob("*.npy"))
 
     labels = np.repeat(np.arange(5), [7, 8, 9, 10, 11])
@@ -91,6 +91,7 @@ def test_label_shards_are_kept_for_the_same_labels_alone_and_worked_out_again_wh
         kept.write_bytes(damage)
         assert dealt(labels) == (first, [kept])
     assert len(dealt(np.repeat(np.arange(5), 9))[1]) == 2
+    assert len(dealt(labels, held=3)[1]) == 3
 
 
 def test_label_shards_without_enough_records_is_refused():
