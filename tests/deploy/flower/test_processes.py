@@ -93,8 +93,9 @@ def test_a_process_outlives_who_started_it_and_its_log_holds_what_it_says(tmp_pa
     assert not north.alive
 
 
-def test_its_files_are_its_users_alone(tmp_path):
+def test_its_files_are_its_users_alone(tmp_path, monkeypatch):
     """Logs tell of records, and a superlink's database of keys; whatever the umask of who started it."""
+    monkeypatch.chdir(tmp_path)
     code = "open('made', 'w').close(); print('aye', flush=True)"
     before = os.umask(0)
     try:
@@ -102,7 +103,7 @@ def test_its_files_are_its_users_alone(tmp_path):
     finally:
         os.umask(before)
     assert until(lambda: process.log.read_text() == "aye\n")
-    assert process.log.stat().st_mode & 0o777 == 0o600
+    assert [file.stat().st_mode & 0o777 for file in (process.log, tmp_path / "made")] == [0o600] * 2
 
 
 def test_a_pid_that_another_process_has_now_is_not_ours(started, tmp_path):
