@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.errors import DataError
 
 CACHE_VARIABLE = "NOISEWORTHY_CACHE"
+MOST_BYTES = 2**30
+"""Of all that is kept in a folder; what was used longest ago goes first."""
 
 
 def kept_folder() -> Path:
@@ -29,3 +34,39 @@ def writing(place: Path | str, remedy: str = "choose another with --out") -> Ite
         yield
     except OSError as error:
         raise DataError(f"{place} cannot be written ({error}); {remedy}") from None
+
+
+def once(place: Path | None, compute: Callable[[], NDArray]) -> NDArray:
+    """What was kept at a place, else computed, and kept there if it is within the bound.
+
+    Args:
+        place: of a file; None keeps nothing.
+        compute: numbers.
+    """
+    if place is None:
+        return compute()
+    with suppress(OSError, ValueError, EOFError):
+        rows = np.load(place, allow_pickle=False)
+        os.utime(place)
+        return rows
+    rows = compute()
+    if rows.nbytes <= MOST_BYTES:
+        with suppress(OSError):
+            _keep(place, rows)
+    return rows
+
+
+def _keep(place: Path, rows: NDArray) -> None:
+    """Write a file beside its final name, move it there, and remove old ones beyond the bound."""
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = place.with_suffix(f".{os.getpid()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        np.save(file, rows)
+    os.replace(draft, place)
+    files = sorted(place.parent.glob("*.npy"), key=lambda file: file.stat().st_mtime)
+    total = sum(file.stat().st_size for file in files)
+    for file in files[:-1]:
+        if total <= MOST_BYTES:
+            return
+        total -= file.stat().st_size
+        file.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy import _places
 from noiseworthy.tasks import kept, make_task
 from noiseworthy.tasks.kept import rows_of
 
@@ -48,7 +49,7 @@ def test_a_damaged_file_is_computed_again_and_few_records_are_never_kept(folder)
 
 def test_what_was_used_longest_ago_makes_room(folder, monkeypatch):
     size = np.asarray(rows_of(TASK, TASK.prepare, X)).nbytes + 128
-    monkeypatch.setattr(kept, "MOST_BYTES", 2 * size)
+    monkeypatch.setattr(_places, "MOST_BYTES", 2 * size)
     (oldest,) = folder.iterdir()
     for later in (1, 2):
         rows_of(TASK, lambda x: jnp.asarray(TASK.prepare(x)), X + later)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._places import kept_folder
+from noiseworthy._places import kept_folder, once
 from noiseworthy._validate import count, one_of, positive
 from noiseworthy.data.records import members_of
 from noiseworthy.errors import DataError, InvalidInput
@@ -113,16 +112,13 @@ def _equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray
     """`shards.equal_shares`, kept for its user alone: solvers take a sixth of a start to load."""
     code = Path(__file__).with_name("shards.py").read_text()
     asked = hashlib.sha256(repr((stock.tolist(), holds.tolist(), code, version("scipy"))).encode())
-    place = kept_folder() / "shares" / f"{asked.hexdigest()}.npy"
-    with suppress(OSError, ValueError, EOFError):
-        return np.load(place)
-    from noiseworthy.data.shards import equal_shares
 
-    shares = equal_shares(stock, holds)
-    with suppress(OSError):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        np.save(place, shares)
-    return shares
+    def solved() -> NDArray[np.int64]:
+        from noiseworthy.data.shards import equal_shares
+
+        return equal_shares(stock, holds)
+
+    return once(kept_folder() / "shares" / f"{asked.hexdigest()}.npy", solved)
 
 
 def quantity_skew(labels: NDArray, clients: int, rng: np.random.Generator, *, alpha: float) -> Parts:

@@ -23,8 +23,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._places import once
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.tasks.kept import once, place_of
+from noiseworthy.tasks.kept import place_of
 from noiseworthy.tasks.names import is_encoder
 
 if TYPE_CHECKING:
