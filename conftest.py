@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -43,6 +44,9 @@ for name, value in {
         os.environ[name] = str(value)
         if name.startswith("JAX_"):
             jax.config.update(name.lower(), value)
+
+gc.set_threshold(100_000, 50, 100)
+"""As the command line does: what many thousand tests keep is not looked through again and again."""
 
 threadpool_limits(1, "blas")
 """Matrices of tests are small: threads would wait for each other, five times as long as one computes."""

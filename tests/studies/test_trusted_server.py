@@ -42,7 +42,7 @@ def laplace(text: str) -> str:
 FORMS = {
     "momentum, unlike budgets": central(UNLIKE.replace("momentum = 0.0\naverag", "momentum = 0.5\naverag")),
     "one client in a round": central(STUDY.replace("clients_per_round = 4", "clients_per_round = 1")),
-    "Laplace": central(laplace(UNLIKE)),
+    "Laplace": central(laplace(UNLIKE)).replace("rounds = 5", "rounds = 2"),
     "local steps": central(with_algorithm(f'{LOCAL}4\nclipping_mode = "C"')),
     "control variates": central(with_algorithm(COINS)),
     "second moments": central(ONCE),

@@ -93,7 +93,7 @@ def test_owners_of_a_network_are_foretold_quickly(facts_of, space_of):
     """Three typical owners, one fold, few steps; and what would change the advice, under two seeds."""
 
     def network(shape, classes, treatment, public=None):
-        return make_task("two-layer-cnn", shape, classes)
+        return make_task("cnn", shape, classes)
 
     facts = facts_of(sizes=(60, 60, 60), record_shape=(8, 8), classes=10, make_task=network)
     facts = replace(facts, problem=replace(facts.problem, dimension=network((8, 8), 10, None).dimension))
