@@ -307,12 +307,7 @@ class Sketch(Problem):
         """The same facts."""
         return cls(**{field.name: getattr(problem, field.name) for field in fields(problem)})
 
-    def release(
-        self,
-        releases: NDArray[np.int64],
-        cohort: int | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> Release:
+    def release(self, *asked: object, **named: object) -> Release:
         """Refused: noise that was not settled pays for nothing.
 
         Raises:
