@@ -28,15 +28,20 @@ step_size = 100.0
 source = "rule"
 """
 RUN = """
+import atexit
+import gc
 import linecache
 import sys
 from noiseworthy.cli import main
+atexit.register(lambda: print("kept as the process ended" if gc.get_freeze_count() > 10_000 else ""))
+begun = sum(of_one["collections"] for of_one in gc.get_stats())
 try:
     main()
 except SystemExit as ended:
     assert not ended.code
+looks = sum(of_one["collections"] for of_one in gc.get_stats()) - begun
 read = {f"source:{path.rpartition('/')[2]}" for path in linecache.cache}
-print("\\nloaded", *sorted(sys.modules), *read)
+print("\\nloaded", *sorted(sys.modules), *read, f"looks:{looks}")
 """
 
 
@@ -61,4 +66,5 @@ def test_planning_and_training_load_nothing_heavy_that_they_do_not_use(tmp_path,
     assert planned & (never | {"matplotlib"}) == set()
     assert "noiseworthy.plans.plan" in planned, "the list is of what was loaded"
     assert "source:tables.py" not in planned, "what keys mean is read where a schema is asked for"
+    assert {"looks:0", "kept"} <= planned, "no waste is looked for, in the end either"
     assert loaded("train", study, "--out", folder) & never == set()

@@ -85,7 +85,7 @@ for _name, _group in GROUPS.items():
 
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
-    gc.set_threshold(100_000, 50, 100)  # modules stay: to look for waste among them took a twelfth of a start
+    gc.set_threshold(500_000, 50, 100)  # modules stay: to look for waste among them took an eighth of a start
     atexit.register(gc.freeze)  # and a fifth, once more, as the process ended
     try:
         code = app(prog_name="noiseworthy", standalone_mode=False) or 0
