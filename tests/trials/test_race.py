@@ -9,6 +9,7 @@ import pytest
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
+from noiseworthy.trials import race as module
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.race import RUNGS, race
@@ -29,7 +30,8 @@ class Planted(Bench):
     """A bench whose losses are bowls around planted settings, one for each proxy, with small noise."""
 
     def __init__(self, facts, bests, noise=0.003):
-        source = "prior:0" if facts.classes else "diabetes-progression"
+        rows = "prior:0" if facts.classes else "diabetes-progression"
+        source = rows if len(facts.record_shape) == 1 else "digits"
         super().__init__(facts, [source])
         self.sources = tuple(f"proxy {i}" for i in range(len(bests)))
         self.bests, self.noise, self.asked = bests, noise, []
@@ -86,7 +88,8 @@ def test_one_odd_proxy_does_not_decide(facts_of):
     assert found.lost[1] > 0.5 > found.spread, "where nothing was gained, nothing is told"
 
 
-def test_proxies_that_differ_a_little_meet_in_the_middle(facts_of):
+def test_proxies_that_differ_a_little_meet_in_the_middle(facts_of, monkeypatch):
+    monkeypatch.setattr(module, "_CHEAP_OF_CLASSES", 0.01)
     low, high = replace(BEST, reach=20.0), replace(BEST, reach=80.0)
     found = race(Planted(facts_of(), [low, high]), FREE, [None], 3, Deadline())
     assert 22 < found.winner.setting.reach < 75
@@ -113,6 +116,41 @@ def flat(facts, kinds=(None,)):
 def test_among_ties_the_fewest_uploads_win(facts_of, family):
     winner, bench = flat(facts_of(family=family))
     assert winner.setting.passes == min(one.setting.passes for one in bench.tried) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "taken"),
+    [
+        ({}, 0.04, True),
+        ({}, 0.08, False),
+        ({"record_shape": (8, 8), "classes": 10}, 0.04, False),
+        ({"classes": None}, 0.02, False),
+    ],
+    ids=["rows with classes", "too much", "images", "numbers"],
+)
+def test_fewer_uploads_win_where_they_cost_rows_with_classes_little(facts_of, changes, share, taken):
+    class Costly(Planted):
+        def loss(self, candidate, best):
+            return 0.3 + 0.7 * share * (candidate.setting.passes < 8)
+
+    facts = facts_of(
+        model="linear" if "classes" in changes and not changes["classes"] else "softmax", **changes
+    )
+    found = race(Costly(facts, [BEST], noise=0.0), FREE, [None], 2, Deadline())
+    assert (found.winner.setting.passes < 8) == taken
+
+
+def test_what_is_done_to_records_is_not_given_up_for_fewer_uploads(facts_of):
+    """Projected records lose 2 % less here, and the others would ask for fewer uploads at 3 %."""
+    kinds = [Treatment(), Treatment(projection=25)]
+
+    class Treated(Planted):
+        def loss(self, candidate, best):
+            few, plain = candidate.setting.passes < 8, not candidate.treatment.projection
+            return 0.3 + 0.014 * plain + 0.007 * (few and plain) + 0.07 * (few and not plain)
+
+    bench = Treated(facts_of(record_shape=(100,)), [BEST], noise=0.0)
+    assert race(bench, FREE, kinds, 2, Deadline()).winner.treatment == kinds[1]
 
 
 def test_among_ties_the_largest_clip_and_the_widest_records_win(facts_of):

@@ -123,7 +123,7 @@ def read(folder: Path) -> Federation:
     """
     try:
         about = json.loads((folder / ABOUT).read_text())
-        x, y = (_mapped(folder / name) for name in RECORDS)
+        x, y = (np.asarray(np.load(folder / name, mmap_mode="r", allow_pickle=False)) for name in RECORDS)
         test_x, test_y = (np.load(folder / name, allow_pickle=False) for name in TESTS)
         sizes = np.load(folder / SIZES, allow_pickle=False)
         names = about["clients"]
@@ -138,7 +138,3 @@ def read(folder: Path) -> Federation:
         cast(Any, Ragged.of(x, sizes)), cast(Any, Ragged.of(y, sizes)), sizes, test_x, test_y,
         about["classes"], about["name"], numbered(len(sizes)) if names is None else tuple(names),
     )  # fmt: skip
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

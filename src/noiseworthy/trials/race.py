@@ -32,8 +32,9 @@ _HARM = 2.0
 """Logarithm of the untrained error beyond which more error than that counts no more."""
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
-_CHEAP = 0.01
-"""Lost gain that fewer uploads may cost: time and traffic are worth something, too."""
+_CHEAP, _CHEAP_OF_CLASSES = 0.01, 0.05
+"""Lost gain that fewer uploads may cost: time and traffic are worth something, too. Rows with classes lose as
+little by the latter, because stand-ins do not know it better."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +299,8 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
-    a small clip throw away may matter there. Among those that do as little, the one of fewest uploads within
-    `_CHEAP` of the best.
+    a small clip throw away may matter there. Among those that do as little, the one of fewest uploads that
+    loses little more than the best: `_CHEAP`, or `_CHEAP_OF_CLASSES` where it treats records alike.
     """
 
     def gentleness(place: int) -> tuple[float, float]:
@@ -307,11 +308,17 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
         made = bench.plan(space, one)
         return (-np.inf, -np.inf) if made is None else (made.problem.dimension, one.setting.clip)
 
-    near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
-    least = max(gentleness(place) for place in near)
-    affordable: list[int] = np.flatnonzero(votes <= votes.min() + _CHEAP).tolist()
-    as_gentle = [place for place in affordable if gentleness(place) >= least]
-    return min(as_gentle, key=lambda place: (_uploads(bench, space, candidates[place]), votes[place]))
+    def cheapest(more: float, treatments: Sequence[Treatment | None]) -> int:
+        near: list[int] = np.flatnonzero(votes <= votes.min() + more).tolist()
+        free = [i for i in near if gentleness(i) >= least and candidates[i].treatment in treatments]
+        return min(free, key=lambda place: (_uploads(bench, space, candidates[place]), votes[place]))
+
+    ties: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
+    least = max(gentleness(place) for place in ties)
+    settled = cheapest(_CHEAP, [one.treatment for one in candidates])
+    if bench.facts.classes is None or len(bench.facts.record_shape) > 1:
+        return settled
+    return cheapest(_CHEAP_OF_CLASSES, [candidates[settled].treatment])
 
 
 def _entered(

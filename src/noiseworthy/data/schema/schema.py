@@ -99,7 +99,7 @@ class Schema(Table):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if wrong := misfits([(one.name, _role(one)) for one in self.columns]):
+        if wrong := misfits([(one.name, getattr(one, "role", "none")) for one in self.columns]):
             raise ValueError("; ".join(wrong))
         names = self.feature_names
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -323,10 +323,6 @@ def misfits(roles: Sequence[tuple[str, str]]) -> list[str]:
     if not count("feature"):
         said.append("at least one column must be a feature")
     return said
-
-
-def _role(column: Column) -> str:
-    return getattr(column, "role", "none")
 
 
 def _plain(column: Column) -> dict[str, Any]:
