@@ -32,7 +32,7 @@ _HARM = 2.0
 """Logarithm of the untrained error beyond which more error than that counts no more."""
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
-_CHEAP, _CHEAP_OF_CLASSES = 0.01, 0.05
+_CHEAP, _CHEAP_OF_CLASSES = 0.01, 0.03
 """Lost gain that fewer uploads may cost: time and traffic are worth something, too. Rows with classes lose as
 little by the latter, because stand-ins do not know it better."""
 
