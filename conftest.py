@@ -46,7 +46,7 @@ for name, value in {
             jax.config.update(name.lower(), value)
 
 gc.set_threshold(100_000, 50, 100)
-"""As the command line does: what many thousand tests keep is not looked through again and again."""
+"""What many thousand tests keep is not looked through for waste again and again."""
 
 threadpool_limits(1, "blas")
 """Matrices of tests are small: threads would wait for each other, five times as long as one computes."""

@@ -33,8 +33,7 @@ _HARM = 2.0
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
 _CHEAP, _CHEAP_OF_CLASSES = 0.01, 0.03
-"""Lost gain that fewer uploads may cost: time and traffic are worth something, too. Rows with classes lose as
-little by the latter, because stand-ins do not know it better."""
+"""Lost gain that fewer uploads may cost; more of rows with classes, on which stand-ins differ by more."""
 
 
 @dataclass(frozen=True)
@@ -304,17 +303,15 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
     """
 
     def gentleness(place: int) -> tuple[float, float]:
-        one = candidates[place]
-        made = bench.plan(space, one)
-        return (-np.inf, -np.inf) if made is None else (made.problem.dimension, one.setting.clip)
+        made, clip = bench.plan(space, candidates[place]), candidates[place].setting.clip
+        return (-np.inf, -np.inf) if made is None else (made.problem.dimension, clip)
 
     def cheapest(more: float, treatments: Sequence[Treatment | None]) -> int:
         near: list[int] = np.flatnonzero(votes <= votes.min() + more).tolist()
         free = [i for i in near if gentleness(i) >= least and candidates[i].treatment in treatments]
         return min(free, key=lambda place: (_uploads(bench, space, candidates[place]), votes[place]))
 
-    ties: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
-    least = max(gentleness(place) for place in ties)
+    least = max(gentleness(place) for place in np.flatnonzero(votes <= votes.min() + _TIE).tolist())
     settled = cheapest(_CHEAP, [one.treatment for one in candidates])
     if bench.facts.classes is None or len(bench.facts.record_shape) > 1:
         return settled
