@@ -2,8 +2,8 @@
 #   make quickstart   plan, train, compare and report on data that ships with the install
 #   make test         what a change is judged by, in minutes: all that proves privacy, and the rest but for
 #                     what takes long; properties are tried on the same examples every time
-# make test-all adds what takes long and proves no privacy, and compiles what engines, audits, noise and
-# conformance are tested by as users do; CI runs it.
+# make test-all adds what takes long and proves no privacy, and compiles what the engine, audits, noise and
+# accounting are tested by as users do; CI runs it.
 # make site builds the documentation into build/site; a link that leads nowhere fails it
 # make reference writes docs/study_file.md, all keys of a study, from the tables that check them
 # make search, for the night, tries the properties on new examples; one that fails is kept with @example
@@ -12,7 +12,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-AS_USERS := $(addprefix tests/,audit engines privacy statistical testing)
+AS_USERS := $(addprefix tests/,audit privacy statistical engines/test_simulation.py engines/test_devices.py)
 
 .PHONY: quickstart test test-all search mutants lint reference site clean
 

@@ -16,7 +16,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.base import Method
 from noiseworthy.methods.registry import METHODS, method, table
-from noiseworthy.methods.shape import Counts, Shape
+from noiseworthy.methods.shape import Counts, Shape, shifts
 from noiseworthy.methods.space import Keys, SearchSpace
 from noiseworthy.studies.sweep_tables import CompareTable
 
@@ -60,8 +60,8 @@ def test_axes_are_keys_of_compare(name):
 def test_the_form_of_a_bound_has_a_value_for_each_of_its_terms(name):
     shape, some = method(name).shape, np.array([2.0, 9.0, 40.0])
     counts = Counts(some, 3 * some, np.ones(3), np.zeros(3), 1 / some)
-    for other in shape.others(counts.iterations):
-        rows = shape.rows(counts, float(other))
+    for gamma in shifts(counts.iterations):
+        rows = shape.rows(counts, float(gamma))
         assert rows.shape == (3, len(shape.terms))
         assert np.all(rows >= 0)
 

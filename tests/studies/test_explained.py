@@ -46,7 +46,7 @@ def test_the_prediction_is_the_fitted_bound_at_the_plan_in_test_loss(decision):
     assert plan.prediction.unit == TEST_LOSS
     assert plan.prediction.no_training == pytest.approx(np.log(3))
     assert plan.prediction.bound == pytest.approx(bound.at(plan) * np.log(3))
-    assert plan.constants["gamma"].value == bound.other
+    assert plan.constants["gamma"].value == bound.gamma
     assert any(note.startswith("The form of the theory (Zhou et al.") for note in plan.notes)
 
 

@@ -16,6 +16,7 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
 from noiseworthy.methods.registry import method
+from noiseworthy.methods.shape import shifts
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -53,7 +54,7 @@ def gamma_of(plans, place):
     """A value of gamma that the fit tries."""
     made = [plan for _, plan in plans]
     shape = method(made[0].algorithm).shape
-    return float(shape.others(shape.counts(made).iterations)[place])
+    return float(shifts(shape.counts(made).iterations)[place])
 
 
 def replies(facts, rounds, clients):
@@ -71,7 +72,7 @@ def test_constants_of_the_bound_of_replies_are_recovered(family):
     found = fit(points_of(plans, bent(np.array(values))), 0.1)
     assert found.bend == Bend(1.0, 0.0)
     expected = [true.gamma, 3.0, 7.0, 2000.0 * DIMENSION * CLIP**2]
-    np.testing.assert_allclose([found.other, *found.weights], expected, rtol=1e-6)
+    np.testing.assert_allclose([found.gamma, *found.weights], expected, rtol=1e-6)
     assert found.error < 1e-8
     assert found.left_out < 1e-8
 
@@ -90,7 +91,7 @@ def test_constants_of_local_steps_are_recovered():
     ]
     found = fit(points_of(plans, bent(np.array(values))), 0.1)
     named = dict(zip(found.shape.terms, found.weights, strict=True))
-    assert found.other == gamma
+    assert found.gamma == gamma
     assert named["drift"] == pytest.approx(4 * 0.4**2)
     assert named["noise_weight"] == pytest.approx(4 * 4 * DIMENSION * CLIP**2)
     assert named["heterogeneity"] + gamma * named["start"] == pytest.approx(
@@ -109,7 +110,7 @@ def test_constants_of_coins_are_recovered():
         start = max(step, np.exp(-t * p**2)) * (4.0 + 9.0 * (step / p) ** 2)
         values.append(start + 0.05 * p * variance * (step / p) ** 2 / min(step, p**2))
     found = fit(points_of(plans, bent(np.array(values))), 0.1)
-    np.testing.assert_allclose([found.other, *found.weights], [gamma, 4.0, 9.0, 0.05], rtol=1e-4)
+    np.testing.assert_allclose([found.gamma, *found.weights], [gamma, 4.0, 9.0, 0.05], rtol=1e-4)
 
 
 def test_constants_of_periods_are_recovered():
@@ -124,7 +125,7 @@ def test_constants_of_periods_are_recovered():
         drift = (tau - 1) * step**2
         values.append(4 * step + 500 * variance * step + 2 * drift + 900 * drift * variance)
     found = fit(points_of(plans, bent(np.array(values))), 0.1)
-    np.testing.assert_allclose([found.other, *found.weights], [gamma, 4, 500, 2, 900], rtol=1e-4)
+    np.testing.assert_allclose([found.gamma, *found.weights], [gamma, 4, 500, 2, 900], rtol=1e-4)
 
 
 def test_noise_of_chosen_clients_counts_each_as_often_as_it_is_asked():
@@ -141,7 +142,7 @@ def test_noise_of_chosen_clients_counts_each_as_often_as_it_is_asked():
         values.append((6.0 + 20 * noise) / (plan.rounds + gamma))
     found = fit(points_of(plans, bent(np.array(values))), 0.1)
     expected = [gamma, 0.0, 6.0, 20 * DIMENSION * CLIP**2]
-    np.testing.assert_allclose([found.other, *found.weights], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose([found.gamma, *found.weights], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_planned_step_and_a_floor_are_found():

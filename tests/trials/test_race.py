@@ -9,7 +9,7 @@ import pytest
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
-from noiseworthy.trials import race as module
+from noiseworthy.trials import votes
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.race import RUNGS, race
@@ -89,7 +89,7 @@ def test_one_odd_proxy_does_not_decide(facts_of):
 
 
 def test_proxies_that_differ_a_little_meet_in_the_middle(facts_of, monkeypatch):
-    monkeypatch.setattr(module, "_CHEAP_OF_CLASSES", 0.01)  # for which the middle is given up a little
+    monkeypatch.setattr(votes, "_CHEAP_OF_CLASSES", 0.01)  # for which the middle is given up a little
     low, high = replace(BEST, reach=20.0), replace(BEST, reach=80.0)
     found = race(Planted(facts_of(), [low, high]), FREE, [None], 3, Deadline())
     assert 22 < found.winner.setting.reach < 75

@@ -13,6 +13,7 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
 from noiseworthy.methods.registry import method
+from noiseworthy.methods.shape import shifts
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
@@ -45,7 +46,7 @@ def study(family="gaussian", asked=10, **more):
     ]  # fmt: skip
     made = [plan for _, plan in plans]
     shape = method("fedsgd-dpc").shape
-    gamma = float(shape.others(shape.counts(made).iterations)[6])
+    gamma = float(shifts(shape.counts(made).iterations)[6])
     bound = RepliesBound(gamma, 1.0, 2.0, 20000.0 if family == "gaussian" else 500.0, no_training=1.0)
     losses = [loss_of(bound, plan.problem, plan.rounds, asked).item() for plan in made]
     points = [

@@ -55,9 +55,7 @@ class Shape:
 
     Attributes:
         terms: names of the constants that enter linearly.
-        rows: values of the terms, (m, terms), for counts and the number that enters otherwise.
-        other: name of that number.
-        others: values of it to try, given the iterations of the trials.
+        rows: values of the terms, (m, terms), for counts and gamma.
         source: the paper.
         work: E, tau or p of a plan; 1 where a reply is one gradient.
         iterations: local steps of a whole plan; its rounds where a reply is one gradient.
@@ -69,8 +67,6 @@ class Shape:
 
     terms: tuple[str, ...]
     rows: Callable[[Counts, float], Real]
-    other: str
-    others: Callable[[Real], Real]
     source: str
     work: Callable[[Plan], float]
     iterations: Callable[[Plan], int]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
-from noiseworthy.methods.shape import Counts, Shape
+from noiseworthy.methods.shape import Counts, Shape, shifts
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant
 from noiseworthy.trials.landscape import TrialPoint
@@ -72,7 +72,7 @@ class Bend(NamedTuple):
 
 
 class _Solution(NamedTuple):
-    other: float
+    gamma: float
     bend: Bend
     weights: Real
     misfit: float
@@ -84,7 +84,7 @@ class FittedBound:
 
     Attributes:
         shape: the form of the theory.
-        other: the number that enters otherwise than linearly.
+        gamma: by which steps are counted more, the one number that does not enter linearly.
         bend: how the bound becomes a loss.
         weights: constants of the terms, at least 0, shape (terms,).
         error: root mean square error over the trials near the best of their budget, a share of the
@@ -98,7 +98,7 @@ class FittedBound:
     """
 
     shape: Shape
-    other: float
+    gamma: float
     bend: Bend
     weights: Real
     error: float
@@ -114,7 +114,7 @@ class FittedBound:
 
     def of(self, counts: Counts) -> Real:
         """Predicted losses of counts, over the untrained one, shape (m,)."""
-        return self.bend.loss(self.shape.rows(counts, self.other) @ self.weights)
+        return self.bend.loss(self.shape.rows(counts, self.gamma) @ self.weights)
 
     def accuracy(self, loss: ArrayLike) -> Real:
         """The accuracy (R^2) that goes with a loss: monotone through the trials, 1 where nothing is lost."""
@@ -126,7 +126,7 @@ class FittedBound:
         """The constants by name, with the public data that they were fitted to."""
         provenance = f"fitted to trials on {', '.join(sources)}"
         values = {
-            self.shape.other: self.other,
+            "gamma": self.gamma,
             **dict(zip(self.shape.terms, self.weights, strict=True)),
             "floor": self.bend.floor,
             "power": self.bend.power,
@@ -147,7 +147,7 @@ class FittedBound:
 def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     """The bound of the algorithm's theory with constants fitted to trials.
 
-    The power, the floor and the number that enters otherwise are scanned; for each of them non-negative least
+    The power, the floor and gamma are scanned; for each of them non-negative least
     squares finds the rest. A trial weighs less, the further it is above the best under its budget: plans are
     made near it.
 
@@ -165,15 +165,15 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
         raise InvalidInput("a bound is fitted to at least one trial, got none; allow other counts")
     shape, sample = method(points[0].plan.algorithm).shape, _Sample.of(points)
     trials = shape.counts([point.plan for point in points])
-    designs = {other: shape.rows(trials, other) for other in shape.others(trials.iterations).tolist()}
+    designs = {gamma: shape.rows(trials, gamma) for gamma in shifts(trials.iterations).tolist()}
     best = _best(designs, sample)
-    fitted = best.bend.loss(designs[best.other] @ best.weights)
+    fitted = best.bend.loss(designs[best.gamma] @ best.weights)
     left_out = _left_out(designs, sample)
     scores = [point.accuracy for point in points]
     known = _monotone([0.0, *sample.losses, 1.0], [1.0, *scores, untrained_accuracy])
     return FittedBound(
         shape,
-        best.other,
+        best.gamma,
         best.bend,
         best.weights,
         sample.error(fitted),
@@ -214,11 +214,11 @@ class _Sample(NamedTuple):
 def _best(designs: Mapping[float, Real], sample: _Sample) -> _Solution:
     """The solution of least error in losses, over everything that is scanned."""
     bends = [Bend(power, floor * sample.losses.min()) for power in _POWERS for floor in _FLOORS]
-    solutions = [_solved(other, rows, bend, sample) for other, rows in designs.items() for bend in bends]
+    solutions = [_solved(gamma, rows, bend, sample) for gamma, rows in designs.items() for bend in bends]
     return min(solutions, key=lambda solution: solution.misfit)
 
 
-def _solved(other: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
+def _solved(gamma: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
     """Weights of the terms: U is linear in them, and an error in U is one of slope times that in the loss."""
     losses, importance = sample.losses, sample.importance
     by = importance * bend.slope(losses)
@@ -227,7 +227,7 @@ def _solved(other: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
 
     weights = nnls(rows * by[:, None] / scale, bend.bound(losses) * by)[0] / scale
     misfit = float(np.sum(np.square(importance * (bend.loss(rows @ weights) - losses))))
-    return _Solution(other, bend, weights, misfit)
+    return _Solution(gamma, bend, weights, misfit)
 
 
 def _left_out(designs: Mapping[float, Real], sample: _Sample) -> float:
@@ -238,8 +238,8 @@ def _left_out(designs: Mapping[float, Real], sample: _Sample) -> float:
     groups, predicted = np.arange(many) % _GROUPS, np.empty(many)
     for group in np.unique(groups):
         out = groups == group
-        best = _best({other: rows[~out] for other, rows in designs.items()}, sample.kept(~out))
-        predicted[out] = best.bend.loss(designs[best.other][out] @ best.weights)
+        best = _best({gamma: rows[~out] for gamma, rows in designs.items()}, sample.kept(~out))
+        predicted[out] = best.bend.loss(designs[best.gamma][out] @ best.weights)
     return sample.error(predicted)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.methods.conditions import largest_step, tightest_mode
 from noiseworthy.methods.dp_fedavg import planner
-from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads, shifts
+from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads
 from noiseworthy.methods.space import (
     LOCAL_STEPS_GRID,
     Free,
@@ -89,8 +89,6 @@ def rows(counts: Counts, eight_condition: float) -> Real:
 SHAPE = Shape(
     terms=("heterogeneity", "start", "drift", "noise_weight"),
     rows=rows,
-    other="gamma",
-    others=shifts,
     source="Fu et al., theorem 3",
     work=lambda plan: float(steps_of(plan)),
     iterations=lambda plan: plan.rounds * steps_of(plan),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from noiseworthy.methods.dp_pasgd import planner
-from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, shifts, uniform_noise
+from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, uniform_noise
 from noiseworthy.methods.space import (
     LOCAL_STEPS_GRID,
     Free,
@@ -72,8 +72,6 @@ def noise_of(plan: Plan, problem: Problem, rounds: Rounds, steps: int, per_round
 SHAPE = Shape(
     terms=("start", "noise_weight", "drift", "drift_of_noise"),
     rows=rows,
-    other="gamma",
-    others=shifts,
     source="Hu et al., theorem 1",
     work=lambda plan: float(work_of(plan).steps),
     iterations=lambda plan: plan.rounds * work_of(plan).steps,

@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew import planner
-from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads, shifts
+from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads
 from noiseworthy.methods.space import (
     LOCAL_STEPS_GRID,
     Free,
@@ -77,8 +77,6 @@ def rows(counts: Counts, gamma: float) -> Real:
 SHAPE = Shape(
     terms=("start", "control_variates", "noise_weight"),
     rows=rows,
-    other="gamma",
-    others=shifts,
     source="Hou et al., theorem 1",
     work=lambda plan: coins_of(plan).probability,
     iterations=lambda plan: coins_of(plan).iterations,

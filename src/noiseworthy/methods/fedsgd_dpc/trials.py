@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from noiseworthy.methods.fedsgd_dpc import planner
-from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads, shifts
+from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads
 from noiseworthy.methods.space import (
     ONE_GRADIENT_GRID,
     Free,
@@ -69,8 +69,6 @@ def rows(counts: Counts, gamma: float) -> Real:
 SHAPE = Shape(
     terms=("sampling", "rest", "noise_weight"),
     rows=rows,
-    other="gamma",
-    others=shifts,
     source="Zhou et al., theorems 1, 3",
     work=lambda plan: 1.0,
     iterations=lambda plan: plan.rounds,

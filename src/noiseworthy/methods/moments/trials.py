@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.methods.moments.algorithm import check_task
 from noiseworthy.methods.moments.scale import RecordScale, stated
-from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, shifts, uniform_noise
+from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, uniform_noise
 from noiseworthy.methods.space import Free, GradientScale, Grid, Keys, SearchSpace, Setting
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
@@ -63,8 +63,6 @@ def noise_of(plan: Plan, problem: Problem, rounds: Rounds, steps: int, per_round
 SHAPE = Shape(
     terms=("noise_weight", "rest"),
     rows=rows,
-    other="gamma",
-    others=shifts,
     source="variance of a ridge solution, docs/theory/moments.md",
     work=lambda plan: 1.0,
     iterations=lambda plan: plan.rounds,
