@@ -45,7 +45,8 @@ site: $(READY)
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,site]' -e papers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[test,site]' -e papers
 	touch $@
 
 clean:

@@ -23,9 +23,9 @@ from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, 
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables
-from noiseworthy.engines.debug import debug
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.methods.moments.algorithm import Moments
@@ -262,7 +262,8 @@ def simulated(deployment: Deployment):
     quiet = make(plan, task, deployment.seed)
     quiet = quiet if plan.moments is not None else quiet.with_noise(1e-30)
     shards = Shards.load(deployment.federation, task, condensed=quiet.condensed)
-    return debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
+    rounds, seeds = np.arange(plan.rounds + 1), [deployment.seed]
+    return simulate([quiet], plan.releases, shards, rounds, seeds, single_uploads=True)
 
 
 TWO_STAGES = with_replies("dpfl-bcs", "estimation_rounds = 2\nloss_cap = 2.0").replace(

@@ -27,7 +27,7 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.owners import write_owner_files
-from noiseworthy.engines.debug import debug
+from noiseworthy.engines import simulation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make
@@ -198,7 +198,9 @@ def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path)
 
     quiet = make(twin.plan, twin.task, twin.seed).with_noise(1e-30)
     shards = Shards.load(twin.federation, twin.task, condensed=quiet.condensed)
-    wanted = debug(quiet, twin.plan.releases, shards, np.arange(twin.plan.rounds + 1), twin.seed)
+    wanted = simulation.simulate(
+        [quiet], twin.plan.releases, shards, np.arange(twin.plan.rounds + 1), [twin.seed]
+    )
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
     assert np.allclose(run.loss, wanted.loss[:, run.rounds], atol=1e-5)
     assert np.allclose(run.accuracy, wanted.accuracy[:, run.rounds], atol=1e-5)
@@ -315,7 +317,9 @@ def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_pat
     assert federation.clients == deployment.federation.clients
     quiet = make(plan, deployment.task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(federation, deployment.task, condensed=quiet.condensed)
-    wanted = debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
+    wanted = simulation.simulate(
+        [quiet], plan.releases, shards, np.arange(plan.rounds + 1), [deployment.seed]
+    )
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
 
 

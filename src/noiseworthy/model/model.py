@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,16 +326,16 @@ def loss_of(task: Task) -> str:
 
 
 def answering(task: Task, theta: NDArray[np.float32]) -> Callable[[Array], Array]:
-    """What computes the outputs of encoded records, compiled once for each number of them."""
+    """What computes the outputs of encoded records, compiled once for each task and number of them."""
     if not isinstance(task, LinearModel | ModelTask):
         raise InvalidInput("only models of nw.make_task, nw.model_task and nw.equinox_task have outputs")
+    return partial(_answers, task, jnp.asarray(theta))
 
-    @jax.jit
-    def run(x: Array) -> Array:
-        with jax.default_matmul_precision("highest"):
-            return task.answers(jnp.asarray(theta), task.prepare(x))
 
-    return run
+@partial(jax.jit, static_argnums=0)
+def _answers(task: LinearModel | ModelTask, theta: Array, x: Array) -> Array:
+    with jax.default_matmul_precision("highest"):
+        return task.answers(theta, task.prepare(x))
 
 
 def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> list[float] | None:

@@ -13,7 +13,6 @@ import pytest
 from noiseworthy.data import load_federation
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request
-from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
@@ -77,7 +76,7 @@ def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, 
         algorithm, Steered
     ):  # the owners are silent, and the server steers by the noise of the plan
         quiet = replace(algorithm, algorithm=algorithm.algorithm.with_noise(1e-30))
-    twin = debug(quiet, plan.releases, Shards.load(federation, task), np.array([0, ROUNDS]), 0)
+    twin = simulate([quiet], plan.releases, Shards.load(federation, task), np.array([0, ROUNDS]), [0])
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
     price = upload_price(plan, accounts)
@@ -149,7 +148,7 @@ def test_noised_local_steps_are_those_of_the_simulation_and_each_is_paid_for(
 
     state, _ = trained(algorithm, federation, gateways, steps, plan.noise)
     shards = Shards.load(federation, task)
-    twin = debug(algorithm.with_noise(1e-30), plan.uploads, shards, np.array([0, 2]), 0)
+    twin = simulate([algorithm.with_noise(1e-30)], plan.uploads, shards, np.array([0, 2]), [0])
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
     price = upload_price(plan, accounts)
@@ -177,14 +176,9 @@ def test_transforms_stay_at_their_owners_and_move_as_in_the_simulation(
 
     state, _ = trained(algorithm, federation, gateways, work, plan.noise)
     shards = Shards.load(federation, task)
-    twin = debug(algorithm.with_noise(1e-30), releases, shards, np.array([0, 6]), 0)
-    still = debug(
-        make(replace(plan, personal_step=0.0), task, 0).with_noise(1e-30),
-        releases,
-        shards,
-        np.array([0, 6]),
-        0,
-    )
+    twin = simulate([algorithm.with_noise(1e-30)], releases, shards, np.array([0, 6]), [0])
+    resting = make(replace(plan, personal_step=0.0), task, 0).with_noise(1e-30)
+    still = simulate([resting], releases, shards, np.array([0, 6]), [0])
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     assert np.abs(still.theta[0] - twin.theta[0]).max() > 1e-2 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
