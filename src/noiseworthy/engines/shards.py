@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class Shards(NamedTuple):
         """
         shape = federation.x.shape
         prepare = _preparing(task)
-        test = prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
+        test = prepare(_placed(federation.test_x)), _placed(federation.test_y)
         if isinstance(federation.x, Ragged) and isinstance(federation.y, Ragged):
             return cls(FlatRecords.of(federation.x, federation.y, task, condensed=condensed), *test)
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
@@ -73,9 +72,9 @@ class Shards(NamedTuple):
             flat = rows_of(task, prepare, records)
             x = flat.reshape(*shape[:2], *flat.shape[1:])
         else:
-            x = prepare(jnp.asarray(records), clients=shape[0])
-        mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
-        train = Batch(x, jnp.asarray(federation.y), mask)
+            x = prepare(_placed(records), clients=shape[0])
+        mask = _placed((np.arange(shape[1]) < federation.sizes[:, None]).astype(np.float32))
+        train = Batch(x, _placed(federation.y), mask)
         groups: tuple[Group, ...] = ()
         if isinstance(task, LinearModel):
             train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
@@ -138,6 +137,11 @@ def _content(federation: Federation) -> bytes:
     return digest.digest()
 
 
+def _placed(array: NDArray) -> Array:
+    """A copy on the device; `jnp.asarray` would compile a program for each shape."""
+    return jax.device_put(np.array(array))
+
+
 @lru_cache(maxsize=64)
 def _preparing(task: Task) -> Callable[..., Array]:
     """`task.prepare` as one program for all federations of one size; those of old tasks are let go.
@@ -160,6 +164,6 @@ def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
     halvings = np.minimum(np.log2(sizes.max() / sizes).astype(int), _MOST_GROUPS - 1)
     members = [np.flatnonzero(halvings == level) for level in np.unique(halvings)]
     return tuple(
-        Group(jnp.asarray(few), jax.tree.map(lambda leaf, few=few: leaf[few, : sizes[few].max()], train))
+        Group(_placed(few), jax.tree.map(lambda leaf, few=few: leaf[few, : sizes[few].max()], train))
         for few in members
     )

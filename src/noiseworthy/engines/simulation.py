@@ -100,7 +100,7 @@ def simulate(
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     _check_schedules(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
-    keys = _keys(jnp.asarray(seeds, jnp.uint32))
+    keys = _keys(np.asarray(seeds, np.uint32))
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
     states, memory = _initial(stacked, keys, shards.clients if flat is None else 0)
     if flat is not None:
@@ -210,7 +210,7 @@ def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
 
 
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *aligned(algorithms))
+    return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *aligned(algorithms))
 
 
 def _streamed(stacked: Algorithm, flat: FlatRecords, keys: Array, single_uploads: bool) -> Rounds:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -49,7 +48,7 @@ def merits(task: Task, theta: Parameters, x: NDArray, y: NDArray, variance: floa
         return np.full(len(x), np.nan)
     n, size = len(x), 1 << max(3, (len(x) - 1).bit_length())
     x, y = (np.pad(one, [(0, size - n)] + [(0, 0)] * (one.ndim - 1)) for one in (x, y))
-    each = np.asarray(_each(task, jnp.asarray(theta), jnp.asarray(x), jnp.asarray(y)), np.float64)[:n]
+    each = np.asarray(_each(task, theta, x, y), np.float64)[:n]
     if _quality(task) is not LOSSES["squared"].quality:
         return each
     return 1 - (each - y[:n]) ** 2 / variance if variance > 0 else np.full(n, np.nan)
@@ -60,7 +59,7 @@ def merits_of_each(
 ) -> Real:
     """`merits` of several models that are finite, shape (models, n)."""
     several = jax.vmap(partial(_each, task), in_axes=(0, None, None))
-    each = np.asarray(several(jnp.asarray(thetas), jnp.asarray(x), jnp.asarray(y)), np.float64)
+    each = np.asarray(several(thetas, x, y), np.float64)
     if _quality(task) is not LOSSES["squared"].quality:
         return each
     return 1 - (each - y) ** 2 / variance if variance > 0 else np.full(each.shape, np.nan)

@@ -93,7 +93,7 @@ def gradient_rows(task: Task | Personal, theta: Vector, batch: Batch, total: Noi
     """The clipped gradient of every record as if it were alone, in parts of shape (m, p)."""
     clip, norm = jnp.float32(total.mechanism.clip_norm), total.mechanism.norm
     for few in parts_of(batch, len(theta)):
-        yield np.asarray(_gradients(task, jnp.asarray(theta), few, clip, norm))
+        yield np.asarray(_gradients(task, jax.device_put(theta), few, clip, norm))
 
 
 @eqx.filter_jit
@@ -163,12 +163,12 @@ class WholeUpdate(OneSum):
     @property
     def fresh_memory(self) -> Memory:
         """A control variate of zero, or nothing."""
-        return self.work.start(jnp.asarray(self.theta))
+        return self.work.start(jax.device_put(self.theta))
 
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The update that the simulation computes, with noise."""
         shard: Any = self.task.condense(batch) if isinstance(self.task, LinearModel) else batch
-        update, memory = _updated(self.work, jnp.asarray(self.theta), memory, shard)
+        update, memory = _updated(self.work, jax.device_put(self.theta), memory, shard)
         return self.total.of([np.asarray(update)[None]]), memory
 
 

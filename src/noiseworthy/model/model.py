@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
@@ -281,11 +280,7 @@ class Model:
         """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
         filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
         filled[: len(x)] = x
-        return np.asarray(self._run(jnp.asarray(filled)))[: len(x)]
-
-    @cached_property
-    def _run(self) -> Callable[[Array], Array]:
-        return answering(self.task, self.kept.theta)
+        return np.asarray(answering(self.task, self.kept.theta)(filled))[: len(x)]
 
     def _array(self, records: Any, named: bool) -> NDArray:
         shape = tuple(self.description.record_shape)
@@ -325,15 +320,15 @@ def loss_of(task: Task) -> str:
     return next((name for name, known in LOSSES.items() if known == loss), "own")
 
 
-def answering(task: Task, theta: NDArray[np.float32]) -> Callable[[Array], Array]:
+def answering(task: Task, theta: NDArray[np.float32]) -> Callable[[NDArray], Array]:
     """What computes the outputs of encoded records, compiled once for each task and number of them."""
     if not isinstance(task, LinearModel | ModelTask):
         raise InvalidInput("only models of nw.make_task, nw.model_task and nw.equinox_task have outputs")
-    return partial(_answers, task, jnp.asarray(theta))
+    return partial(_outputs, task, theta)
 
 
 @partial(jax.jit, static_argnums=0)
-def _answers(task: LinearModel | ModelTask, theta: Array, x: Array) -> Array:
+def _outputs(task: LinearModel | ModelTask, theta: Array, x: Array) -> Array:
     with jax.default_matmul_precision("highest"):
         return task.answers(theta, task.prepare(x))
 
@@ -344,6 +339,6 @@ def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> l
     shape = (_PROBED, *record_shape)
     tokens = loss_of(task) == "tokens"
     x = generator.integers(0, 2, shape, np.int32) if tokens else generator.random(shape, np.float32)
-    z = np.asarray(answering(task, theta)(jnp.asarray(x)), np.float64).reshape(_PROBED, -1)
+    z = np.asarray(answering(task, theta)(x), np.float64).reshape(_PROBED, -1)
     found = np.concatenate([z.mean(axis=1), np.abs(z).mean(axis=1)])
     return found.tolist() if np.all(np.isfinite(found)) else None

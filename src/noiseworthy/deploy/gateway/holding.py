@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -164,8 +163,8 @@ class Holding:
 
             rows = rows_of(task, prepare, x)
         else:
-            rows = prepare(jnp.asarray(x))
-        return Batch(rows, jnp.asarray(y), jnp.asarray(np.ones(self.size, np.float32)))
+            rows = prepare(jax.device_put(x))
+        return Batch(rows, jax.device_put(y), jax.device_put(np.ones(self.size, np.float32)))
 
 
 def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
