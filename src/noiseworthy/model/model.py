@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -280,7 +280,7 @@ class Model:
         """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
         filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
         filled[: len(x)] = x
-        return np.asarray(answering(self.task, self.kept.theta)(filled))[: len(x)]
+        return np.asarray(answering(self.task)(self.kept.theta, filled))[: len(x)]
 
     def _array(self, records: Any, named: bool) -> NDArray:
         shape = tuple(self.description.record_shape)
@@ -320,17 +320,18 @@ def loss_of(task: Task) -> str:
     return next((name for name, known in LOSSES.items() if known == loss), "own")
 
 
-def answering(task: Task, theta: NDArray[np.float32]) -> Callable[[NDArray], Array]:
-    """What computes the outputs of encoded records, compiled once for each task and number of them."""
+@lru_cache(maxsize=64)
+def answering(task: Task) -> Callable[[NDArray, NDArray], Array]:
+    """What computes outputs from parameters and encoded records: one program for all models of a task."""
     if not isinstance(task, LinearModel | ModelTask):
         raise InvalidInput("only models of nw.make_task, nw.model_task and nw.equinox_task have outputs")
-    return partial(_outputs, task, theta)
 
+    @jax.jit
+    def run(theta: Array, x: Array) -> Array:
+        with jax.default_matmul_precision("highest"):
+            return task.answers(theta, task.prepare(x))
 
-@partial(jax.jit, static_argnums=0)
-def _outputs(task: LinearModel | ModelTask, theta: Array, x: Array) -> Array:
-    with jax.default_matmul_precision("highest"):
-        return task.answers(theta, task.prepare(x))
+    return run
 
 
 def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> list[float] | None:
@@ -339,6 +340,6 @@ def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> l
     shape = (_PROBED, *record_shape)
     tokens = loss_of(task) == "tokens"
     x = generator.integers(0, 2, shape, np.int32) if tokens else generator.random(shape, np.float32)
-    z = np.asarray(answering(task, theta)(x), np.float64).reshape(_PROBED, -1)
+    z = np.asarray(answering(task)(theta, x), np.float64).reshape(_PROBED, -1)
     found = np.concatenate([z.mean(axis=1), np.abs(z).mean(axis=1)])
     return found.tolist() if np.all(np.isfinite(found)) else None
