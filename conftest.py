@@ -6,6 +6,7 @@ import gc
 import hashlib
 import json
 import os
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import settings
+from jax._src.interpreters import mlir
 from threadpoolctl import threadpool_limits
 
 from noiseworthy.data import load_records
@@ -44,6 +46,9 @@ for name, value in {
         os.environ[name] = str(value)
         if name.startswith("JAX_"):
             jax.config.update(name.lower(), value)
+
+mlir.make_ir_context = cache(mlir.make_ir_context)
+"""Programs of a process share what they are lowered in: to make it takes as long as to lower a small one."""
 
 gc.set_threshold(100_000, 50, 100)
 """What many thousand tests keep is not looked through for waste again and again."""
