@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from noiseworthy.data import Federation
-from noiseworthy.engines.shards import loaded
+from noiseworthy.engines.shards import Shards, loaded
 from noiseworthy.tasks import LinearModel
 
 TASK = LinearModel(3, 1, "squared")
@@ -28,6 +30,20 @@ def test_records_that_were_changed_in_place_are_prepared_again():
     np.testing.assert_array_equal(loaded(held, TASK).train[0], held.x)
     held.test_y[0] += 1.0
     np.testing.assert_array_equal(loaded(held, TASK).test_y, held.test_y)
+
+
+def test_what_was_prepared_stays_as_it_was_where_its_records_change_in_place():
+    """Arrays of 64 bytes' alignment would be shared with the device, and not copied."""
+    records = np.arange(4096 * 3, dtype=np.float32).reshape(-1, 3)
+    room = np.empty(4096 + 16, np.float32)
+    start = -(room.ctypes.data // 4) % 16
+    labels = room[start : start + 4096]
+    labels[:] = 1.0
+    held = Federation.from_clients([(records, labels)], test=(records, labels), classes=None, name="kept")
+    held = replace(held, test_y=labels)
+    kept = Shards.load(held, TASK)
+    labels[:] = 7.0
+    assert np.all(np.asarray(kept.test_y) == 1.0)
 
 
 def test_another_task_prepares_the_same_records_otherwise():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -177,6 +178,14 @@ def test_a_network_of_ones_own_is_given_to_what_loads_it(tmp_path):
     model = load_model(folder, task)
     assert isinstance(model, Model)
     assert model.predict(X).shape == (5,)
+
+
+def test_models_of_one_task_share_their_program(logistic):
+    module.answering.cache_clear()
+    run, theta = module.answering(logistic.task), np.asarray(logistic.kept.theta)
+    assert module.answering(replace(logistic.task)) is run
+    assert not np.allclose(run(theta, X), run(2 * theta, X))
+    assert run._cache_size() == 1
 
 
 def test_the_arrays_are_plain_safetensors(logistic, folder):
