@@ -1,7 +1,8 @@
 """Rounds, clipped gradients and planning on a GPU, beside torch on it and beside the CPU of the same machine.
 
-    python benchmarks/gpu.py          everything; needs a JAX that sees the GPU, torch with CUDA and Opacus
-    python benchmarks/gpu.py ours     seconds on the device that JAX sees, as JSON
+    python benchmarks/gpu.py          rounds and gradients; needs JAX and torch with CUDA, and Opacus
+    python benchmarks/gpu.py ours     seconds of them on the device that JAX sees, as JSON
+    python benchmarks/gpu.py plans    seconds of planning there
 
 Seconds by the wall, the least of several calls of which the first, that compiles, does not count; TF32 is
 allowed to everybody. Each column is a process of its own.
@@ -22,6 +23,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy.data import load_records
@@ -67,6 +69,11 @@ def of_records(task: ModelTask, way: Callable, x: NDArray, y: NDArray) -> float:
     return least(lambda: call(theta, batch), 20)
 
 
+def scores(task: ModelTask) -> Callable[[Array, Batch], object]:
+    """Loss and accuracy of a model."""
+    return lambda theta, batch: task.score(theta, batch.x, batch.y)
+
+
 def rounds(task: Task, x: NDArray, y: NDArray, rounds: int, cohort: int, steps: int) -> float:
     """Trainings of local steps, each client's move clipped; x of shape (clients, records, ...)."""
     clients, records = y.shape
@@ -97,9 +104,19 @@ def ours() -> dict[str, float]:
             f"cnn, clipped, {summed}": partial(of_records, cnn, clipped, x[:summed], y[:summed]),
             f"cnn, two local steps, {summed}": partial(of_records, cnn, steps, x[:summed], y[:summed]),
         }
+    workloads["scores of a CNN, 10,000"] = partial(of_records, cnn, scores, x[:10_000], y[:10_000])
     workloads["local steps of a CNN, 100 clients"] = lambda: rounds(paper_cnn(10), images, few, 2, 10, 10)
-    for mechanism, delta in (("laplace", 0.0), ("gaussian", 1e-5)):
-        workloads[f"plan MNIST, {mechanism}"] = partial(planned, mechanism, delta)
+    return taken(workloads)
+
+
+def plans() -> dict[str, float]:
+    """Seconds of planning MNIST on the device that JAX sees."""
+    kinds = {"laplace": 0.0, "gaussian": 1e-5}
+    return taken({f"plan MNIST, {name}": partial(planned, name, delta) for name, delta in kinds.items()})
+
+
+def taken(workloads: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Seconds by workload, told as they are found."""
     found = {}
     for name, measure in workloads.items():
         start = time.perf_counter()
@@ -160,7 +177,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["ours"]:
-        print(json.dumps(ours()))
+    if sys.argv[1:]:
+        print(json.dumps({"ours": ours, "plans": plans}[sys.argv[1]]()))
     else:
         main()

@@ -18,6 +18,8 @@ from flax import linen
 from jax import Array
 
 from noiseworthy.tasks import Batch, ModelTask, equinox_task, model_task
+from noiseworthy.tasks.chunks import chunks
+from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.models.cnn import paper_cnn
 
 RECORDS, CALLS, CLASSES = 200, 9, 10
@@ -74,7 +76,7 @@ def clipped(task: ModelTask) -> Callable[[Array, Batch], Array]:
 
 
 def formed(task: ModelTask) -> Callable[[Array, Batch], Array]:
-    return lambda theta, batch: task._formed_sum(theta, batch, 1.0, "l2")
+    return lambda theta, batch: formed_sum(task._loss, theta, chunks(batch, task.chunk), 1.0, "l2")
 
 
 def plain(task: ModelTask) -> Callable[[Array, Batch], Array]:

@@ -219,13 +219,12 @@ def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
 
 @pytest.mark.parametrize("clients_at_once", [1, 2, 3, 4, 6, 100])
 @pytest.mark.parametrize("cohort", [1, 6, 7])
-def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, monkeypatch):
-    monkeypatch.setattr(resident, "_BLOCK_ELEMENTS", 10 * clients_at_once)
+def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort):
     clients = jnp.arange(cohort) + 2
     reply = lambda place, c, memory: (jnp.array([1.0, 10.0]) ** c, memory + c)  # noqa: E731
     asked = (jnp.arange(cohort), clients, 100 * jnp.arange(cohort))
     with jax.numpy_dtype_promotion("standard"):  # floats to the power of whole numbers
-        total, memory = resident._sum_in_blocks(reply, asked, 10)
+        total, memory = resident._sum_in_blocks(reply, asked, clients_at_once)
     expected = [sum(base ** int(c) for c in clients) for base in (1.0, 10.0)]
     np.testing.assert_allclose(total, expected)
     np.testing.assert_array_equal(memory, 100 * np.arange(cohort) + clients)
@@ -234,15 +233,15 @@ def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, m
 @pytest.mark.parametrize("clients_at_once", [1, 2, 3, 5])
 @pytest.mark.parametrize("cohort", [4, 5])
 def test_one_product_of_records_gives_the_sum_of_all_replies(
-    plan_of, algorithms_of, shards, clients_at_once, cohort, monkeypatch
+    plan_of, algorithms_of, shards, clients_at_once, cohort
 ):
-    monkeypatch.setattr(resident, "_JOINT_ELEMENTS", shards.train.x[0].size * clients_at_once)
     algorithm = jax.tree.map(jnp.asarray, algorithms_of(plan_of("gaussian", cohort, 4), [0]).all[0])
     state = algorithm.init(jax.random.key(0))
     state = state._replace(theta=state.theta + jnp.linspace(-1, 1, len(state.theta)))
     clients = algorithm.select(state)
     assert algorithm.sums_records
-    total = resident._sum_over_records(algorithm, state, clients, clients, shards.train)
+    most = shards.train.x[0].size * clients_at_once
+    total = resident._sum_over_records(algorithm, state, clients, clients, shards.train, most)
     each = [
         algorithm.weight(c) * algorithm.local_update(state, c, (), shards.of(int(c)), jax.random.key(1))[0]
         for c in clients

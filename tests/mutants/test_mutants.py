@@ -40,6 +40,7 @@ from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks import LinearModel, formed, networks
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.chunks import chunks
 from noiseworthy.tasks.persons import Persons
 
 pytestmark = pytest.mark.slow  # minutes, because every patch is compiled anew: make mutants
@@ -255,9 +256,12 @@ def clip_per_tensor(monkeypatch):
         sizes = [formed.upper_norm_of_long(part, "l2") for part in parts]
         return jnp.concatenate([clip(part, one, clip_norm) for part, one in zip(parts, sizes, strict=True)])
 
+    def clipped(task, theta, batch, clip_norm, norm):
+        return formed.formed_sum(task._loss, theta, chunks(batch, task.chunk), clip_norm, norm)
+
     clip = formed.clip
     monkeypatch.setattr(formed, "clip", each)
-    monkeypatch.setattr(networks.ModelTask, "clipped_gradient_sum", networks.ModelTask._formed_sum)
+    monkeypatch.setattr(networks.ModelTask, "clipped_gradient_sum", clipped)
     return gradients()
 
 

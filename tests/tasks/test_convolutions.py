@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 from noiseworthy.tasks import equinox_task, model_task
-from noiseworthy.tasks.convolutions import quick
+from noiseworthy.tasks.convolutions import as_windows, quick
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -81,19 +81,19 @@ def test_outputs_and_gradients_are_those_of_the_plain_ones(case):
 
     results = [
         jax.jit(lambda *given, made=made: (made(*given), jax.grad(value(made), (0, 1))(*given)))(*arguments)
-        for made in (quick(function), function)
+        for made in (as_windows(function), function)
     ]
     jax.tree.map(lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5), *results)
-    program = str(jax.make_jaxpr(quick(function))(*arguments))
+    program = str(jax.make_jaxpr(as_windows(function))(*arguments))
     assert not any(name in program for name in PLAIN)
 
 
 @pytest.mark.parametrize("case", LEFT)
 def test_what_is_not_supported_stays_as_it_is(case):
     function, arguments = given(case)
-    program = str(jax.make_jaxpr(quick(function))(*arguments))
+    program = str(jax.make_jaxpr(as_windows(function))(*arguments))
     assert any(name in program for name in PLAIN)
-    np.testing.assert_array_equal(quick(function)(*arguments), function(*arguments))
+    np.testing.assert_array_equal(as_windows(function)(*arguments), function(*arguments))
 
 
 def test_other_devices_have_their_own_convolutions(monkeypatch):
@@ -140,7 +140,7 @@ def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_
         step = lambda _, held: jax.tree.map(jnp.add, held, jax.grad(value, (0, 1))(*held))  # noqa: E731
         return jax.jit(lambda x, weight: lax.fori_loop(0, 2, step, (x, weight)))
 
-    mine, plain = stepped(quick(function)), stepped(function)
+    mine, plain = stepped(as_windows(function)), stepped(function)
     jax.tree.map(
         lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5),
         [mine(x, weights[0]), jax.vmap(mine, (None, 0))(x, weights)],
@@ -153,5 +153,5 @@ def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_
 def test_small_images_and_few_outputs_are_products_of_patches():
     """XLA's own convolution of an image smaller than its kernel takes 100 times as long."""
     for x, weight in (((5, 2, 2, 3), (3, 3, 3, 16)), ((5, 6, 6, 3), (3, 3, 3, 8))):
-        program = jax.make_jaxpr(quick(lambda x, w: plainly(x, w, 2)))(jnp.ones(x), jnp.ones(weight))
+        program = jax.make_jaxpr(as_windows(lambda x, w: plainly(x, w, 2)))(jnp.ones(x), jnp.ones(weight))
         assert "conv_general_dilated" not in str(program)

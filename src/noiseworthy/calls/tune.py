@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from noiseworthy.model.description import Statement
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, load_model, probed
 from noiseworthy.reports.tuned import FILE, page_of
+from noiseworthy.tasks.preparation import preparing
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
@@ -91,7 +91,7 @@ def tune(model: Path | str, records: Path | str, out: Path | str, *, seed: int =
         raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
     held = labelled(Path(records), shared.description)
     task, kept = shared.task, shared.kept
-    rows = np.asarray(jax.jit(task.prepare)(jnp.asarray(held.x)))
+    rows = np.asarray(preparing(task)(jax.device_put(held.x)))
     x, test_x = rows[~held.is_test], rows[held.is_test]
     y, test_y = held.y[~held.is_test], held.y[held.is_test]
     made = {name: make(task, kept.theta, Own(x, y), seed) for name, make in CANDIDATES.items()}

@@ -24,6 +24,7 @@ class Layout(NamedTuple):
         sequential: whether trainings of one device run one after the other.
         apart: trainings before their keys repeat.
         clients_stay: whether each device has clients of its own, all of whom are asked in every round.
+        mapped: trainings of one device that run side by side.
         spans: whether inner products of records are made whenever a client is asked.
         mesh: devices by trainings and clients; None for one device.
     """
@@ -32,6 +33,7 @@ class Layout(NamedTuple):
     sequential: bool
     apart: int
     clients_stay: bool
+    mapped: int
     spans: bool
     mesh: Mesh | None
 

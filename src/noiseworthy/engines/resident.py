@@ -21,15 +21,16 @@ from noiseworthy.methods.local import Memory
 from noiseworthy.methods.span import Spanned
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.chunks import room
 
 _BLOCK_ELEMENTS = 50_000
-"""Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
+"""Clients of a cohort are mapped in blocks of at most so many numbers on a CPU, and always for networks."""
 _JOINT_ELEMENTS = 1_000_000
-"""Records of clients that one product serves lie end to end in blocks of at most so many numbers."""
+"""Records of clients that one product serves lie end to end in blocks of at most so many numbers on a CPU."""
 _MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 _GATHER_ELEMENTS = 4_000_000
-"""Trainings that would gather more numbers than this in one step run one after the other."""
+"""Trainings that would gather more numbers than this in one step run one after the other on a CPU."""
 Rounds: TypeAlias = Callable[[tuple[int, int], ServerState, Memory], tuple[ServerState, Memory]]
 """Runs all trainings from one round to another."""
 
@@ -73,7 +74,7 @@ def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
     trainings, _, cohort = stacked.cohorts.shape
     if trainings == 1 or not isinstance(stacked.task, LinearModel):
         return trainings > 1
-    return cohort != shards.clients and trainings * shards.elements > _GATHER_ELEMENTS
+    return cohort != shards.clients and trainings * shards.elements > room(_GATHER_ELEMENTS)
 
 
 def _layout(
@@ -91,8 +92,10 @@ def _layout(
         trainings // apart if apart < trainings else trainings,
         1 if stacked.reads_uploads or together else cohort,
     )
+    in_turn = _in_turn(stacked, shards)
     return Layout(
-        sequential=_in_turn(stacked, shards), apart=apart, mesh=mesh,
+        sequential=in_turn, apart=apart, mesh=mesh,
+        mapped=1 if in_turn else trainings // (mesh.shape[TRAININGS] if mesh else 1),
         clients_stay=everybody and mesh is not None and mesh.shape[CLIENTS] > 1, **known,
     )  # fmt: skip
 
@@ -162,7 +165,8 @@ def _round(
     for clients, held in groups or (Group(layout.part(cohort), train),):
         places = jnp.arange(len(clients)) if everybody else clients
         if _in_one_product(algorithm, layout):
-            total = total + _sum_over_records(algorithm, state, places, clients, held)
+            most = room(_JOINT_ELEMENTS, layout.mapped)
+            total = total + _sum_over_records(algorithm, state, places, clients, held, most)
             continue
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
@@ -178,7 +182,9 @@ def _round(
         kept = clients if groups else places
         own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
         elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
-        part, own = _sum_in_blocks(reply, (places, clients, own), elements)
+        linear = isinstance(algorithm.task, LinearModel)
+        most = room(_BLOCK_ELEMENTS, layout.mapped) if linear else _BLOCK_ELEMENTS
+        part, own = _sum_in_blocks(reply, (places, clients, own), most // elements)
         memory = jax.tree.map(lambda old, new, kept=kept: old.at[kept].set(new), memory, own)
         total = total + part
     total = layout.summed(jnp.asarray(total))
@@ -210,11 +216,11 @@ def _in_one_product(algorithm: Algorithm, layout: Layout) -> bool:
 
 
 def _sum_over_records(
-    algorithm: Algorithm, state: ServerState, places: Array, clients: Array, held: Shard
+    algorithm: Algorithm, state: ServerState, places: Array, clients: Array, held: Shard, most: int
 ) -> Array:
-    """Weighted sum of replies from the records of many clients end to end, so that memory stays flat."""
+    """Weighted sum of replies from the records of many clients, up to so many numbers of them end to end."""
     weights = jax.vmap(algorithm.weight)(clients)
-    block = _block(len(clients), _JOINT_ELEMENTS // held[0][0].size)
+    block = _block(len(clients), most // held[0][0].size)
 
     def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, None]:
         shards = jax.tree.map(lambda leaf: leaf[part[0]], held)
@@ -234,11 +240,11 @@ def _block(cohort: int, most: int) -> int:
 def _sum_in_blocks(
     reply: Callable[[Array, Array, Memory], tuple[Array, Memory]],
     asked: tuple[Array, Array, Memory],
-    elements: int,
+    most: int,
 ) -> tuple[Array, Memory]:
-    """Sum of replies, a block of clients at a time, so that memory stays flat in the cohort."""
+    """Sum of replies, a block of that many clients at a time, so that memory stays flat in the cohort."""
     cohort = asked[1]
-    block = _block(len(cohort), _BLOCK_ELEMENTS // elements)
+    block = _block(len(cohort), most)
     split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
     first = lambda leaf: leaf[0]  # noqa: E731
 

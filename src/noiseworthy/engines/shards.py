@@ -69,7 +69,7 @@ class Shards(NamedTuple):
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
         records = federation.x.reshape(-1, *shape[2:])
         if isinstance(task, LinearModel) and task.preparation.features is not None:
-            flat = rows_of(task, prepare, records)
+            flat = rows_of(task, records)
             x = flat.reshape(*shape[:2], *flat.shape[1:])
         else:
             x = prepare(_placed(records), clients=shape[0])

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -21,6 +20,7 @@ from noiseworthy.home.scores import limits_of, limits_of_gain, merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.preparation import preparing
 
 CANDIDATES: dict[str, AtHome] = {"alone": own_model, "shared": shared_model, "tuned": tuned_model}
 """What an owner may use."""
@@ -100,8 +100,8 @@ def merits_at_home(
         seen: an owner's prepared records as the model takes them there.
         owned: the model that an owner has of the training, untuned; None where that is the shared one.
     """
-    shared, prepare = np.asarray(theta, np.float32), jax.jit(task.prepare)
-    test_x, test_y = np.asarray(prepare(jnp.asarray(federation.test_x))), federation.test_y
+    shared, prepare = np.asarray(theta, np.float32), preparing(task)
+    test_x, test_y = np.asarray(prepare(jax.device_put(federation.test_x))), federation.test_y
     owner_of, variance = test_owners(federation, seed), float(np.var(federation.test_y))
     found: dict[str, list[Real]] = {name: [] for name in candidates}
     for i, n in enumerate(federation.sizes.tolist()):
@@ -110,7 +110,7 @@ def merits_at_home(
             for each in found.values():
                 each.append(np.empty(0))
             continue
-        x = np.asarray(prepare(jnp.asarray(federation.x[i])))[:n]
+        x = np.asarray(prepare(jax.device_put(federation.x[i])))[:n]
         own, tested = Own(seen(i, x), federation.y[i, :n]), seen(i, test_x[mine])
         for name, made in candidates.items():
             start = owned(i) if owned is not None and name == SHARED else shared

@@ -83,23 +83,14 @@ class FolderKeeper(Keeper):
 
 
 @dataclass(kw_only=True)
-class LedgerKeeper(Keeper):
+class LedgerKeeper(FolderKeeper):
     """A training in a run folder with a ledger.
 
     Attributes:
-        folder: of the run.
-        mark: `fingerprint` of the run.
         books: what it spends.
     """
 
-    folder: Path
-    mark: str
     books: RunLedger
-
-    @property
-    def memories(self) -> Path:
-        """The run folder."""
-        return self.folder
 
     def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
         """Pays for rounds that estimate."""

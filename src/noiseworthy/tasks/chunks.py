@@ -10,6 +10,17 @@ from jax import Array
 
 from noiseworthy.tasks.batch import Batch
 
+_SHARE = 64
+"""Bytes of a device for one number that is worked on at once: a sixteenth of its memory is filled."""
+
+
+def room(cached: int, sharers: int = 1) -> int:
+    """Numbers that each of some sharers works on: what a CPU caches, or a part of another device's memory."""
+    if jax.default_backend() == "cpu":
+        return cached
+    known = jax.local_devices()[0].memory_stats() or {}
+    return known.get("bytes_limit", _SHARE * cached * sharers) // (_SHARE * sharers)
+
 
 def chunks(batch: Batch, most: int) -> Batch:
     """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""

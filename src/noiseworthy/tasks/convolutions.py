@@ -1,4 +1,4 @@
-"""Convolutions and pools as windows and products, which is how they run fastest on CPU."""
+"""Convolutions and pools as windows and products, faster on a CPU and for gradients of single records."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ Pairs = Sequence[tuple[int, int]]
 
 
 def quick(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function whose convolutions and pools run as windows and products on CPU.
+    """`as_windows` on a CPU; a function as it is elsewhere, where XLA's own are faster for many records."""
+    return as_windows(function) if jax.default_backend() == "cpu" else function
+
+
+def as_windows(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function whose convolutions and pools run as windows and products.
 
     Outputs and gradients stay the same, up to rounding. Convolutions of many records at once stay XLA's own,
     with slopes that are convolutions of the same form (`side_by_side`). Left as they are: convolutions in
     groups or of stretched records (transposed ones), kernels of more than 128 places, pools that are
-    stretched, what loops and branches compute, and everything on other devices.
+    stretched, and what loops and branches compute.
 
     Args:
         function: of pytrees of arrays.
 
     Example:
         >>> conv = lambda weight, x: lax.conv(x, weight, (1, 1), "SAME")
-        >>> program = jax.make_jaxpr(quick(conv))(jnp.ones((2, 1, 3, 3)), jnp.ones((1, 1, 8, 8)))
+        >>> program = jax.make_jaxpr(as_windows(conv))(jnp.ones((2, 1, 3, 3)), jnp.ones((1, 1, 8, 8)))
         >>> "conv_general_dilated" in str(program), "dot_general" in str(program)
         (False, True)
     """
 
     def quicker(*arguments: Any) -> Array:
-        if jax.default_backend() != "cpu":
-            return function(*arguments)
         program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
         results = run(program, jax.tree.leaves(arguments), _RULES)
         return jax.tree.unflatten(jax.tree.structure(shape), results)

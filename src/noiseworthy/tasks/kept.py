@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._places import once
 from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.preparation import preparing
 
 LEAST_RECORDS = 4096
 """Fewer are computed in a second or two, and are not kept."""
@@ -22,7 +23,7 @@ _MAP = 1
 """Version of the maps: another one where their numbers change."""
 
 
-def rows_of(task: LinearModel, prepare: Callable[[Array], Array], x: NDArray) -> Array:
+def rows_of(task: LinearModel, x: NDArray) -> Array:
     """Prepared records, read from disk where they were prepared before, else kept there.
 
     Files lie in `features` beside the compiled programs, where these are kept, for the eyes of their user
@@ -30,13 +31,12 @@ def rows_of(task: LinearModel, prepare: Callable[[Array], Array], x: NDArray) ->
 
     Args:
         task: whose preparation has features.
-        prepare: `task.prepare`, compiled.
         x: records, shape (n, *record_shape).
     """
     formula = isinstance(task.preparation.features, str)  # an encoder keeps what it gives itself
     if not formula or len(x) < LEAST_RECORDS or (place := _place(task, x)) is None:
-        return prepare(jnp.asarray(x))
-    return jnp.asarray(once(place, lambda: np.asarray(prepare(jnp.asarray(x)))))
+        return preparing(task)(jax.device_put(x))
+    return jnp.asarray(once(place, lambda: np.asarray(preparing(task)(jax.device_put(x)))))
 
 
 def place_of(parts: Iterable[bytes | str | memoryview]) -> Path | None:

@@ -19,10 +19,11 @@ from jax.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
-from noiseworthy.tasks.chunks import by_parts, chunks, without_padding
-from noiseworthy.tasks.convolutions import quick
+from noiseworthy.tasks.chunks import by_parts, chunks, room, without_padding
+from noiseworthy.tasks.convolutions import as_windows, quick
 from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.ghost import Ghost
+from noiseworthy.tasks.programs import array_of
 from noiseworthy.tasks.structured_losses import LOSSES, Loss
 
 PyTree = Any
@@ -52,7 +53,7 @@ class ModelTask:
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         chunk: records that are worked on at once, at most; more where they hold fewer numbers than chunk
-            gradients and fit a cache. For clipped gradients memory is at most chunk times p.
+            gradients and fit a cache, or on a device that is no CPU a sixteenth of its memory.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
         one_by_one: whether single gradients are computed one after the other, never in a batch.
@@ -103,21 +104,22 @@ class ModelTask:
         """
 
         if len(batch.mask) == 1:
-            return self._formed_sum(theta, batch, clip_norm, norm)
+            return formed_sum(self._loss, theta, chunks(batch, 1), clip_norm, norm)
         ghost = self._ghost(batch.x[0], batch.y[0], norm)
         if not ghost.layers:
-            return self._formed_sum(theta, batch, clip_norm, norm)
+            parts = chunks(batch, self._at_once(max(ghost.numbers, self.dimension)))
+            return formed_sum(self._loss, theta, parts, clip_norm, norm)
 
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
             return total + ghost.clipped_sum(theta, chunk, clip_norm, norm), None
 
-        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once(ghost)))[0]
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once(ghost.numbers)))[0]
 
     def formed(self, x: ArrayLike, y: ArrayLike, norm: Norm = "l2") -> dict[str, str]:
         """Parameters whose gradients are formed for every record because their use is not understood.
 
-        Clipping then takes memory and time for records times parameters. For products, convolutions (on
-        CPU) and lookups it does not, where that is cheaper.
+        Clipping then takes memory and time for records times parameters. For products, convolutions and
+        lookups it does not, where that is cheaper.
 
         Args:
             x: one record, from `prepare`.
@@ -145,13 +147,10 @@ class ModelTask:
         theta = jax.ShapeDtypeStruct((self.dimension,), jnp.float32)
         return Ghost.of(self._loss, theta, x, y, norm)
 
-    def _at_once(self, ghost: Ghost) -> int:
-        """`chunk` records, or more that hold no more numbers than so many gradients, and than a cache."""
-        return max(self.chunk, min(self.chunk * self.dimension, _CACHED) // ghost.numbers)
-
-    def _formed_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
-        """`clipped_gradient_sum` by a gradient per record."""
-        return formed_sum(self._loss, theta, chunks(batch, self.chunk), clip_norm, norm)
+    def _at_once(self, numbers: int) -> int:
+        """`chunk` records of so many numbers, or more: up to so many gradients and a cache, or a device."""
+        most = min(self.chunk * self.dimension, _CACHED)
+        return max(self.chunk, (most if self.one_by_one else room(most)) // numbers)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.
@@ -172,7 +171,7 @@ class ModelTask:
             return total + jax.grad(total_loss)(theta, chunk), None
 
         few = len(batch.mask) <= self.chunk
-        at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2"))
+        at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2").numbers)
         total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), at_once))[0]
         return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
@@ -186,19 +185,26 @@ class ModelTask:
         Returns:
             Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
         """
-        return by_parts(partial(self._losses, theta), (batch.x, batch.y), self.chunk)
+        return by_parts(partial(self._losses, theta), (batch.x, batch.y), self._answered(theta, batch.x))
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, ...); chunks in sequence."""
-        return by_parts(partial(self._together, theta), (x,), self.chunk)
+        return by_parts(partial(self._together, theta), (x,), self._answered(theta, x))
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
         outputs = self.answers(theta, x)
         return Score(jnp.mean(jax.vmap(self.loss.value)(outputs, y)), self.loss.quality(outputs, y))
 
+    def _answered(self, theta: Array, x: Array) -> int:
+        """Records whose outputs are computed at once: `chunk`, or more where there is room beyond caches."""
+        if self.one_by_one or not (most := room(0)):
+            return self.chunk
+        made = jax.make_jaxpr(self.outputs)(theta, x[0]).jaxpr.eqns
+        return max(self.chunk, most // max(1, sum(array_of(var).size for eqn in made for var in eqn.outvars)))
+
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return self.loss.value(quick(self.outputs)(theta, x), y)
+        return self.loss.value(as_windows(self.outputs)(theta, x), y)
 
     def _losses(self, theta: Array, x: Array, y: Array) -> Array:
         return jax.vmap(self.loss.value)(self._together(theta, x), y)

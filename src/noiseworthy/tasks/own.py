@@ -50,15 +50,7 @@ def is_own(model: str | None) -> bool:
 
 
 def digest_of(model: str, folder: Path) -> str:
-    """SHA-256 over the source of a model and of all modules of its folder that it imports, by their names.
-
-    Args:
-        model: "module:function".
-        folder: where the module is looked up.
-
-    Raises:
-        ConfigError: no such module, or one that is no Python.
-    """
+    """SHA-256 over the `sources_of` a model, by their names; arguments and errors are the same."""
     return _digest(sources_of(model, folder))
 
 

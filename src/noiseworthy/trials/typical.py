@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Records
 from noiseworthy.home.base import Own, Real
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.preparation import preparing
 from noiseworthy.trials.dealing import TEST_RECORDS, dealt, real_owners
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 
@@ -54,8 +54,7 @@ def typical(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def prepared(records: Records, task: Task) -> Records:
     """Public records as a model takes them."""
-    once = jax.jit(task.prepare)
-    x, test_x = (np.asarray(once(jnp.asarray(part))) for part in (records.x, records.test_x))
+    x, test_x = (np.asarray(preparing(task)(jax.device_put(part))) for part in (records.x, records.test_x))
     return replace(records, x=x, test_x=test_x)
 
 

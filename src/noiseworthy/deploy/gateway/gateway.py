@@ -110,7 +110,7 @@ class Gateway:
     fingerprint: Fingerprint
     sums: Sums | None = None
     on_model: Callable[[Path], None] = lambda path: None
-    _compiled: set[str] = field(default_factory=set)
+    _compiled: dict[Task, set[str]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, owner: Owner, *, records_changed: bool = False) -> Self:
@@ -240,13 +240,10 @@ class Gateway:
     def _released(self, request: Request) -> bytes:
         accepted = self.accepted(request)
         with turn(Path(f"{self.ledger.path}.turn")):
-            return self._paid(accepted)
-
-    def _paid(self, accepted: Accepted) -> bytes:
-        answer, memory = self.reserved(accepted)
-        if isinstance(answer, Resend):
-            return self._same(answer.sealed, accepted.request)
-        return self._made(answer.number, accepted, memory)
+            answer, memory = self.reserved(accepted)
+            if isinstance(answer, Resend):
+                return self._same(answer.sealed, accepted.request)
+            return self._made(answer.number, accepted, memory)
 
     def reserved(self, accepted: Accepted) -> tuple[Grant | Resend, Memory]:
         """What the ledger answers to a release, and what the owner remembers before it."""
@@ -314,11 +311,11 @@ class Gateway:
     def rehearse(self, accepted: Accepted) -> None:
         """Compile before paying: a kill in those seconds would lose the release."""
         program, job = accepted.request.program, accepted.job
-        if not self.holding.knows(job.task):
-            self._compiled.clear()
-        if program not in self._compiled:
+        if job.task not in self._compiled:
+            self._compiled = {job.task: set()}
+        if program not in self._compiled[job.task]:
             job.rehearse(self.holding.rehearsal(job.task))
-            self._compiled.add(program)
+            self._compiled[job.task].add(program)
             _check_time(accepted.request)
 
     def _again(self, request: Request, before: int, charge: Charge) -> Memory:

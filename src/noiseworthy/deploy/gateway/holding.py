@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jax import Array
 
 from noiseworthy import _validate as check
 from noiseworthy.data.labels import Features, Labels
@@ -21,6 +19,7 @@ from noiseworthy.privacy.budget import Row
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.preparation import preparing
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class Holding:
     most_weight: float | None = None
     persons: int | None = None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
-    _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, table: FederationTable, client: str, columns: Schema | None = None) -> Holding:
@@ -147,23 +145,17 @@ class Holding:
             self._prepared = task, self._batch(task, self.x, self.y, kept=True)
         return self._prepared[1]
 
-    def knows(self, task: Task) -> bool:
-        """Whether it is the task that was asked for last."""
-        return self._prepare is not None and self._prepare[0] == task
-
     def rehearsal(self, task: Task) -> Batch:
         """Zeros in the shapes of all records, as a task wants them; reads no record."""
         return self._batch(task, np.zeros_like(self.x), np.zeros_like(self.y))
 
     def _batch(self, task: Task, x: Features, y: Labels, *, kept: bool = False) -> Batch:
-        prepare = self._prepare[1] if self._prepare and self.knows(task) else jax.jit(task.prepare)
-        self._prepare = task, prepare
         if kept and isinstance(task, LinearModel) and task.preparation.features is not None:
             from noiseworthy.tasks.kept import rows_of  # here, because few requests name features
 
-            rows = rows_of(task, prepare, x)
+            rows = rows_of(task, x)
         else:
-            rows = prepare(jax.device_put(x))
+            rows = preparing(task)(jax.device_put(x))
         return Batch(rows, jax.device_put(y), jax.device_put(np.ones(self.size, np.float32)))
 
 

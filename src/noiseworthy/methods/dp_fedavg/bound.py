@@ -257,14 +257,8 @@ def local_bound(constants: dict[str, Constant]) -> LocalBound:
         InvalidInput: a missing or negative constant, or mu above L.
 
     Example:
-        >>> values = dict(
-        ...     smoothness=1.0,
-        ...     strong_convexity=0.5,
-        ...     gradient_bound=1.0,
-        ...     heterogeneity=0.1,
-        ...     initial_distance_sq=100.0,
-        ... )
-        >>> local_bound({name: Constant(value, "assumed") for name, value in values.items()}).gamma([1, 20])
+        >>> values = zip(CONSTANT_NAMES, (1.0, 0.5, 1.0, 100.0, 0.1))
+        >>> local_bound({name: Constant(value, "assumed") for name, value in values}).gamma([1, 20])
         array([16., 20.])
     """
     value = stated_values(constants, CONSTANT_NAMES)

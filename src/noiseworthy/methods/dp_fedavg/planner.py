@@ -81,18 +81,12 @@ def plan(
     Guarantee: `plan.cost <= problem.resources.budget` for every client.
 
     Example:
-        >>> from noiseworthy.methods.dp_fedavg.bound import local_bound
+        >>> from noiseworthy.methods.dp_fedavg.bound import CONSTANT_NAMES, local_bound
         >>> from noiseworthy.privacy.budget import PrivacyBudget
         >>> budget = PrivacyBudget.of(2.0, 1e-5, 40, unit="client")
         >>> problem = Problem(np.full(40, 80), 11, budget, "gaussian", 1.0, clipping="C")
-        >>> values = dict(
-        ...     smoothness=1.0,
-        ...     strong_convexity=0.5,
-        ...     gradient_bound=1.0,
-        ...     heterogeneity=0.1,
-        ...     initial_distance_sq=400.0,
-        ... )
-        >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
+        >>> values = zip(CONSTANT_NAMES, (1.0, 0.5, 1.0, 400.0, 0.1))
+        >>> constants = {name: Constant(value, "assumed") for name, value in values}
         >>> best = plan(problem, local_bound(constants), constants, total_iterations=120)
         >>> best.local.steps, best.rounds, best.releases[0]
         (1, 120, np.int64(120))
