@@ -9,12 +9,14 @@ import os
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO, Any
 
 import jax
 import numpy as np
 import pytest
 from hypothesis import settings
 from jax._src.interpreters import mlir
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from noiseworthy.data import load_records
@@ -149,6 +151,26 @@ def known_losses(request):
         if "privacy" not in {parent.name for parent in request.path.parents}:
             patch.setattr(loss_distribution, "poisson_gaussian_epsilon", known)
         yield
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests of commands and studies that look at pictures."""
+
+
+@pytest.fixture(autouse=True)
+def blank(request, monkeypatch):
+    """Of commands and studies figures are made and not drawn, nine tenths of a short command."""
+
+    def saved(self: Figure, file: IO[Any], *, format: str, **_: Any) -> None:
+        file.write(b"" if format == "png" else "<svg></svg>")
+
+    if _OF_STUDIES & {parent.name for parent in request.path.parents} and "drawn" not in request.fixturenames:
+        monkeypatch.setattr(Figure, "savefig", saved)
+
+
+_OF_STUDIES = {"cli", "studies", "calls"}
+"""Tests of reports draw them."""
 
 
 _MOST_MAPS = 30_000

@@ -40,6 +40,7 @@ def killed(study, at, **options):
         nw.sweep(study, OVER, **options, on_progress=stop)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_every_choice_is_one_row_and_what_its_own_run_would_be(study, trained):
     made = nw.sweep(study, OVER, "swept", seeds=[5, 6], set={"task.feature_norm": 0.5})
     assert [name for name, _ in trained] == [

@@ -6,11 +6,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from noiseworthy.cli import main
 
@@ -36,22 +35,6 @@ def run(capsys, monkeypatch, tmp_path) -> Callable[..., Answer]:
         return Answer(exit_.value.code, captured.out, captured.err)
 
     return call
-
-
-@pytest.fixture
-def drawn() -> None:
-    """For tests of commands that look at pictures."""
-
-
-@pytest.fixture(autouse=True)
-def blank(request, monkeypatch):
-    """Figures are made and not drawn, nine tenths of a short command; tests of reports draw them."""
-
-    def saved(self: Figure, file: IO[Any], *, format: str, **_: Any) -> None:
-        file.write(b"" if format == "png" else "<svg></svg>")
-
-    if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(Figure, "savefig", saved)
 
 
 def toml(value: Any) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records
 from noiseworthy.data.schema import Schema, read_schema
+from noiseworthy.data.schema.values import key, keys
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 
 STATED = {
@@ -165,6 +166,20 @@ def test_a_day_is_the_same_in_every_type(values):
     stated = {"kind": "date", "range": ["2010-01-01", "2010-01-03"], "missing": True}
     schema = Schema.model_validate({**ONE, "x": stated})
     np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1]])
+
+
+CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
+
+
+@given(
+    st.lists(CELLS)
+    | st.lists(CELLS | st.booleans() | st.integers(0, 1) | st.sampled_from([0.0, 1.0, math.nan, None]))
+)
+def test_a_column_is_told_as_each_of_its_values(values):
+    """True, 1 and 1.0 are equal in Python, and other texts."""
+    column = np.empty(len(values), object)
+    column[:] = values
+    assert keys(column) == [key(value) for value in values]
 
 
 def test_frames_are_read_as_mappings_are():

@@ -53,12 +53,6 @@ _OF_EXTRA = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
 """A requirement of an extra, as the installation states it."""
 _OF_DEVELOPERS = ("test", "site")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Plan and train differentially private federated learning: is the next reply worth its noise?",
-)
-
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
@@ -68,19 +62,26 @@ def _tell_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _program(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="say which this is")
     ] = False,
 ) -> None:
-    """What all commands share."""
+    """Plan and train differentially private federated learning: is the next reply worth its noise?"""
 
 
-for _command in COMMANDS:
-    app.command()(_command)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+def _app(wanted: str = "") -> typer.Typer:
+    """All commands, or the wanted one alone: to read what options all of them take is a tenth of a start."""
+    made = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+    made.callback()(_program)
+    every = {command.__name__: command for command in COMMANDS} | GROUPS
+    for name in [wanted] if wanted in every else every:
+        one = every[name]
+        made.add_typer(one, name=name) if isinstance(one, typer.Typer) else made.command()(one)
+    return made
+
+
+app = _app()
 
 
 def main() -> None:
@@ -88,7 +89,7 @@ def main() -> None:
     gc.set_threshold(500_000, 50, 100)  # modules stay: to look for waste among them took an eighth of a start
     atexit.register(gc.freeze)  # and a fifth, once more, as the process ended
     try:
-        code = app(prog_name="noiseworthy", standalone_mode=False) or 0
+        code = _app(*sys.argv[1:2])(prog_name="noiseworthy", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:

@@ -177,8 +177,9 @@ class NumberColumn(Feature):
 
     def _read(self, values: NDArray) -> Reading:
         found, typed = numbers(values), values.dtype.kind in "biuf"
-        gap = np.isnan(found) if typed else gaps_among(keys(values), self.gaps)
-        gap = gap | np.isin(found, numbers(np.array(self.gaps, object)))
+        gap = np.isnan(found)
+        gap[gap] = typed or gaps_among(keys(values[gap]), self.gaps)
+        gap |= np.isin(found, numbers(np.array(self.gaps, object)))
         if (limits := self.limits) is None:
             as_they_are = typed and not self.center and self.step == 1
             return Reading.of(values if as_they_are else (found - self.center) / (self.step or 1), gap)

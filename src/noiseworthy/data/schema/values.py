@@ -41,7 +41,9 @@ def key(value: Any) -> str:
 
 def keys(values: NDArray) -> list[str]:
     """`key` of every value, shape (n,)."""
-    return [key(value) for value in values.tolist()]
+    told = values.tolist()
+    known = {text: key(text) for text in set(told)} if {*map(type, told)} == {str} else {}  # few, repeated
+    return [known[value] if known else key(value) for value in told]
 
 
 def gaps_among(texts: Sequence[str], codes: Collection[str], own: Collection[str] = ()) -> NDArray[np.bool_]:
