@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from noiseworthy.model.metrics import of_classes
 from noiseworthy.tasks import make_task
-from noiseworthy.tasks.answers import answers_of
 from noiseworthy.tasks.qualities import constant_quality, quality
+from noiseworthy.trials.courses import answers_of
 
 METRICS = ("accuracy", "balanced-accuracy", "auc")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy.engines.records import Trajectory
@@ -19,7 +22,6 @@ from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.answers import answers_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.tasks.qualities import constant_quality, quality
@@ -208,6 +210,12 @@ def _by_metric(
         reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
     share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
     return reached, np.where(np.isfinite(loss), share, np.inf)
+
+
+@partial(jax.jit, static_argnums=0)
+def answers_of(task: Any, theta: Array, x: Array) -> Array:
+    """Outputs of models, theta of shape (S, p), for prepared records, shape (S, n, outputs)."""
+    return jax.lax.map(lambda one: task.answers(one, x).reshape(len(x), -1), jnp.asarray(theta))
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:

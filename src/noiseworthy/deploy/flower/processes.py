@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from noiseworthy.deploy.flower.commands import DATABASE, Link, Node, environment
 from noiseworthy.deploy.flower.keys import make_authority, make_node_key
-from noiseworthy.deploy.flower.logs import opened_log
 from noiseworthy.errors import ConfigError, GatewayError
 
 LINK, GATEWAY = "link", "gateway of "
@@ -214,11 +214,19 @@ def free_ports(count: int) -> list[int]:
         return [listener.getsockname()[1] for listener in listeners]
 
 
+def _opened_log(path: Path) -> IO[str]:
+    """A log to append to, in a folder that is made; mode 0600, whatever the umask and whoever made it."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "a")
+
+
 def _launch(folder: Path, name: str, command: list[str], home: Path, port: int) -> Process:
     """Start a process on its own and note it in the folder's record, in the place of one of its name."""
     log = folder / "logs" / f"{name}.log"
     home.mkdir(parents=True, exist_ok=True)
-    opened_log(log).close()
+    _opened_log(log).close()
     launcher = [sys.executable, "-c", _LAUNCH, str(log), *command]
     done = subprocess.run(launcher, env=environment(home), capture_output=True, text=True, check=True)
     pid = int(done.stdout)

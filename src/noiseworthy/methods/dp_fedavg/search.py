@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import LocalBound, Noise
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.fedsgd_dpc.planner import candidates
+from noiseworthy.methods.fedsgd_dpc.planner import cohorts_of
 from noiseworthy.plans.resources import Resources
 
 Whole = NDArray[np.int64]
+_AT_ONCE = 2**18
+"""Settings that are weighed together, some ten megabytes."""
 
 
 class Given(NamedTuple):
@@ -112,8 +114,8 @@ def optimum(
     Source: docs/theory/fu.md#planner, "this enumeration is the reference answer".
     """
     limit = most_uploads(resources, given.total_iterations or max_iterations)
-    blocks = _blocks(clients, max_iterations, given)
-    found = [_least(bound, noise, clients, limit, *block) for block in blocks]
+    parts = _triples(clients, max_iterations, given)
+    found = [_least(bound, noise, clients, limit, *part) for part in parts]
     value = min(setting.value for setting in found)
     return next(setting for setting in found if setting.value <= value + 1e-12 * abs(value))
 
@@ -134,24 +136,25 @@ def _least(
     steps: Whole,
     b: Whole,
 ) -> Setting:
-    """The best of some (T_g, E), shape (m,), and some b, shape (n,)."""
-    values = bound.at(noise, (rounds * steps)[:, None], steps[:, None], b, clients)
-    paid = uploads(rounds[:, None], b, clients) <= limit[steps][:, None]
-    values = np.where(paid, values, np.inf)
-    row, column = np.unravel_index(np.argmin(values), values.shape)
-    e = int(steps[row])
-    return Setting(int(rounds[row]) * e, e, int(b[column]), float(values[row, column]))
+    """The best of some (T_g, E, b), each of shape (m,), T_g ascending; ties go to the fewest rounds."""
+    values = bound.at(noise, rounds * steps, steps, b, clients)
+    values = np.where(uploads(rounds, b, clients) <= limit[steps], values, np.inf)
+    value = values.min()
+    fewest = rounds == rounds[np.argmax(values <= value + 1e-12 * abs(value))]
+    best = np.argmin(np.where(fewest, values, np.inf)) if np.isfinite(value) else 0
+    return Setting(int(rounds[best] * steps[best]), int(steps[best]), int(b[best]), float(values[best]))
 
 
-def _blocks(clients: int, most: int, given: Given) -> Iterator[tuple[Whole, Whole, Whole]]:
-    """All (T_g, E), rounds ascending, in blocks that share the candidates b."""
+def _triples(clients: int, most: int, given: Given) -> Iterator[tuple[Whole, Whole, Whole]]:
+    """All (T_g, E), rounds ascending, each with every b that can be best, some at once."""
     rounds, steps = _pairs(most, given)
     if given.clients_per_round is not None:
-        yield rounds, steps, np.array([given.clients_per_round])
+        yield rounds, steps, np.full_like(rounds, given.clients_per_round)
         return
-    for block in np.split(np.arange(len(rounds)), np.flatnonzero(np.diff(rounds)) + 1):
-        t = int(rounds[block[0]])
-        yield rounds[block], steps[block], candidates(clients, t, t, None)[1]
+    full = np.cumsum(np.minimum(rounds, clients)) // _AT_ONCE
+    for part in np.split(np.arange(len(rounds)), np.flatnonzero(np.diff(full)) + 1):
+        places, b = cohorts_of(rounds[part], clients)
+        yield rounds[part][places], steps[part][places], b
 
 
 def _pairs(most: int, given: Given) -> tuple[Whole, Whole]:

@@ -45,12 +45,23 @@ def candidates(
         t, b = horizon, np.full_like(horizon, clients_per_round)
     else:
         _check_pairs(len(horizon), int(horizon[-1]), clients)
-        cohorts = np.minimum(horizon, clients)
-        t = np.repeat(horizon, cohorts)
-        k = np.arange(1, len(t) + 1) - np.repeat(np.cumsum(cohorts) - cohorts, cohorts)
-        b = np.where(t >= clients, k, k * clients // t)
+        places, b = cohorts_of(horizon, clients)
+        t = horizon[places]
     paid = uploads(t, b, clients) <= most_uploads
     return t[paid], b[paid]
+
+
+def cohorts_of(rounds: NDArray[np.int64], clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of rounds T, each as often as a number of clients b can be best for it, and these b.
+
+    Example:
+        >>> cohorts_of(np.array([2, 9]), 5)
+        (array([0, 0, 1, 1, 1, 1, 1]), array([2, 5, 1, 2, 3, 4, 5]))
+    """
+    counts = np.minimum(rounds, clients)
+    places = np.repeat(np.arange(len(rounds)), counts)
+    t, k = rounds[places], 1 + np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places, np.where(t >= clients, k, k * clients // t)
 
 
 _MOST_PAIRS = 20_000_000
