@@ -29,7 +29,7 @@ _WINDOW, _LEAST = 2**22, 2**19
 """Numbers of the records of a window at most, but for a client that has more; and room that each has."""
 _BLOCK, _CLIENTS = 50_000, 128
 """Numbers and clients of a step at most; larger blocks gain nothing."""
-_MODEL_WEIGHT = 8
+MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 
 
@@ -141,7 +141,7 @@ class FlatRecords:
         """
         most = min(cohort, _CLIENTS)
         return tuple(
-            min(most, max(1, _BLOCK // (width * self.numbers + _MODEL_WEIGHT * model)))
+            min(most, max(1, _BLOCK // (width * self.numbers + MODEL_WEIGHT * model)))
             for width in self.widths
         )
 

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
+from noiseworthy.engines.flat import MODEL_WEIGHT
 from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.engines.spans import span_of, with_products
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
@@ -27,8 +28,6 @@ _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers on a CPU, and always for networks."""
 _JOINT_ELEMENTS = 1_000_000
 """Records of clients that one product serves lie end to end in blocks of at most so many numbers on a CPU."""
-_MODEL_WEIGHT = 8
-"""A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 _GATHER_ELEMENTS = 4_000_000
 """Trainings that would gather more numbers than this in one step run one after the other on a CPU."""
 Rounds: TypeAlias = Callable[[tuple[int, int], ServerState, Memory], tuple[ServerState, Memory]]
@@ -181,7 +180,7 @@ def _round(
 
         kept = clients if groups else places
         own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
-        elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
+        elements = held[0][0].size + MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
         linear = isinstance(algorithm.task, LinearModel)
         most = room(_BLOCK_ELEMENTS, layout.mapped) if linear else _BLOCK_ELEMENTS
         part, own = _sum_in_blocks(reply, (places, clients, own), most // elements)

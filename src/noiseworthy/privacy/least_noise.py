@@ -22,13 +22,14 @@ def least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: flo
     """
 
     # In logarithms an epsilon that falls about as 1 / noise is a line of slope -1, on which secants are good
-    # steps, and one tolerance is relative at any size.
+    # steps, and one tolerance is relative at any size. An epsilon within it and not above is the root.
     def excess(log_noise: float) -> float:
-        return np.log(max(epsilon_of(float(np.exp(log_noise))), 1e-12) / epsilon)
+        over = np.log(max(epsilon_of(float(np.exp(log_noise))), 1e-12) / epsilon) + TOLERANCE / 2
+        return 0.0 if abs(over) <= TOLERANCE / 2 else over
 
     here = float(np.log(guess))
     over = excess(here)
-    while abs(over) > TOLERANCE / 4:
+    while over:
         # a tenth beyond where that line has its root, so that the two mostly bracket it; at most a factor e
         there = here + np.clip(1.1 * over, -1, 1) + np.copysign(TOLERANCE, over)
         if excess(there) * over <= 0:

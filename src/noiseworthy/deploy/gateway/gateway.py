@@ -340,11 +340,10 @@ class Gateway:
 
     def _check_head(self, told: str | None) -> None:
         """Refuse on a ledger that lacks what the server was told, or that was put back and not accepted."""
-        head = None if told is None else Head.read(told)
-        holds = head is None or self.ledger.holds(head)
+        holds = told is None or self.ledger.holds(Head.read(told))
         if holds and self.ledger.accepted:
             return
-        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", head)
+        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", told)
         raise Declined("ledger", PUT_BACK if holds else SET_BACK)
 
     def _recalled(self, accepted: Accepted) -> Memory:

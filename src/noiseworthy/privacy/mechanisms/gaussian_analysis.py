@@ -113,14 +113,15 @@ def _poisson_epsilon(shift: float, sampling_rate: float, uploads: int, delta: fl
 def _poisson_unit_noise(
     epsilon: float, delta: float, releases: int, sampling_rate: float, settled: bool = True
 ) -> float:
-    """Std per unit of the *sampled* sensitivity C/(q n); the guess is the limit of Bu et al. 2020."""
+    """Std per unit of the *sampled* sensitivity C/(q n), guessed on a coarse grid, and there by Bu 2020."""
     from noiseworthy.privacy.least_noise import least_noise
     from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
-    mu = float(gaussian_mu(epsilon, delta))
-    central_limit = 1 / np.sqrt(np.log1p((mu / sampling_rate) ** 2 / releases))
+    guess = float(1 / np.sqrt(np.log1p((gaussian_mu(epsilon, delta) / sampling_rate) ** 2 / releases)))
+    if settled:
+        guess = _poisson_unit_noise(epsilon, delta, releases, sampling_rate, settled=False)
     return least_noise(
         lambda std: poisson_gaussian_epsilon(1 / std, sampling_rate, releases, delta, settled=settled),
         epsilon,
-        float(central_limit),
+        guess,
     )
