@@ -9,7 +9,7 @@ from noiseworthy.privacy.least_noise import TOLERANCE, least_noise
 
 
 class Asked:
-    """An epsilon that falls as noise^-slope, or faster where it comes near to none; it keeps what was asked."""
+    """An epsilon that falls as noise^-slope, or faster near to none; it keeps what was asked."""
 
     def __init__(self, least: float, epsilon: float, slope: float, bend: float):
         self.least, self.epsilon, self.slope, self.bend = least, epsilon, slope, bend
