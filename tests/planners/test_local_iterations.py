@@ -145,6 +145,16 @@ def test_the_optimum_is_the_best_of_all_iterations_local_steps_and_clients(famil
     assert family == "gaussian" or any(interior for _, _, interior in seen)
 
 
+@pytest.mark.parametrize("given", [Given(), Given(clients_per_round=2), Given(24)])
+def test_settings_that_differ_by_rounding_alone_go_to_the_fewest_rounds(given):
+    class Level(LocalBound):
+        def at(self, noise, total_iterations, local_steps, clients_per_round, clients):
+            return 1 - 1e-15 * np.broadcast_arrays(total_iterations / local_steps, clients_per_round)[0]
+
+    found = optimum(Level(1.0, 0.5, 1.0, 0.1, 100.0), lambda *_: 0.0, 5, 24, given)
+    assert (found.rounds, found.value) == (1, pytest.approx(1.0))
+
+
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_a_plan_is_the_optimum_and_trains_exactly_where_that_beats_the_start(family):
     rng, trained, several = np.random.default_rng(22), 0, 0

@@ -32,9 +32,12 @@ def test_it_is_enough_and_hardly_more_whatever_was_guessed(least, epsilon, slope
     assert noise <= least * (1 + 1.01 * TOLERANCE)
 
 
-@pytest.mark.parametrize(("off", "most"), [(0.0, 1), (0.003, 3), (-0.003, 3), (0.1, 5), (-0.1, 5)])
+@pytest.mark.parametrize(
+    ("off", "most"), [(0.0, 1), (0.0004, 3), (-0.0004, 3), (0.003, 3), (-0.003, 3), (0.1, 5), (-0.1, 5)]
+)
 @pytest.mark.parametrize("slope", [1.0, 1.3, 2.0])
 def test_a_good_guess_takes_few_questions(off, most, slope):
     asked = Asked(2.0, 1.0, slope, 0.2)
-    least_noise(asked, 1.0, 2.0 * np.exp(off))
+    noise = least_noise(asked, 1.0, 2.0 * np.exp(off))
     assert len(asked.noises) <= most
+    assert 2.0 <= noise <= 2.0 * (1 + 1.01 * TOLERANCE)
