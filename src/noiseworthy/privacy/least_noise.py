@@ -16,7 +16,7 @@ def least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: flo
     It is bracketed from a guess and found by Brent's method.
 
     Args:
-        epsilon_of: falls with the noise.
+        epsilon_of: falls with the noise, as 1 / noise or faster; slower, and the excess is larger than that.
         epsilon: above 0.
         guess: of the noise, above 0.
     """

@@ -113,7 +113,7 @@ def _poisson_epsilon(shift: float, sampling_rate: float, uploads: int, delta: fl
 def _poisson_unit_noise(
     epsilon: float, delta: float, releases: int, sampling_rate: float, settled: bool = True
 ) -> float:
-    """Std per unit of the *sampled* sensitivity C/(q n), guessed on a coarse grid, and there by Bu 2020."""
+    """Std per unit of the *sampled* sensitivity C/(q n), guesses: a coarse grid, there Bu et al. 2020."""
     from noiseworthy.privacy.least_noise import least_noise
     from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
