@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,47 +14,14 @@ import pytest
 from noiseworthy.engines import devices
 
 DEVICES = 4
+SUPPORT = Path(__file__).parents[1] / "support"
 SCRIPT = """
 import json
 import numpy as np
-from noiseworthy.data import Federation
-from noiseworthy.engines import resident, simulation
-from noiseworthy.engines.shards import Shards
-from noiseworthy.methods.dp_fedavg import planner as local_steps
-from noiseworthy.methods.dp_scaffnew import planner as coins
-from noiseworthy.methods.fedsgd_dpc import planner as replies
-from noiseworthy.methods.registry import make
-from noiseworthy.plans.plan import StepSize
-from noiseworthy.plans.problem import Problem
-from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.tasks import LinearModel
+from divided import CASES, run
+from noiseworthy.engines import resident
 
-N, TASK, STEP = 8, LinearModel(20, 3, "softmax", ridge=0.05, feature_norm=2.0), StepSize(0.3, np.inf)
-rng = np.random.default_rng(0)
-clients = [(rng.normal(size=(5, 20)), rng.integers(0, 3, 5)) for _ in range(N)]
-shards = Shards.load(Federation.from_clients(clients, test=clients[0], classes=3, name="even"), TASK)
-
-def problem(mode):
-    budget = PrivacyBudget.of(4.0, 1e-3, N, unit="record" if mode == "A" else "client")
-    return Problem(np.full(N, 5), TASK.dimension, budget, "gaussian", 0.5, clipping=mode)
-
-CASES = {
-    "everybody": (replies.stated(problem("A"), 4, N, STEP), [0]),
-    "seeds": (replies.stated(problem("A"), 4, 4, STEP), [0, 1, 2, 3]),
-    "shared seeds": (replies.stated(problem("A"), 4, 4, STEP), [0, 1, 0, 1]),
-    "memory": (coins.stated(problem("D"), 12, 0.3, STEP, 3), [0]),
-    "span": (local_steps.stated(problem("D"), 40, 10, 4, STEP), [0]),
-    "indivisible": (replies.stated(problem("A"), 4, 5, STEP), [0]),
-}
 one, advance, made = resident.mesh_of, resident._advance, {}
-
-def run(plan, seeds, resume=None, kept=None):
-    algorithms = [make(plan, TASK, seed) for seed in seeds]
-    scored = np.array([0, 2, plan.rounds])
-    return simulation.simulate(
-        algorithms, plan.uploads, shards, scored, seeds, resume=resume,
-        on_segment=(lambda reached: None) if kept is None else kept.append,
-    )
 
 def watched(*args):
     text = advance.lower(*args).compile().compiled.as_text()
@@ -63,7 +31,7 @@ def watched(*args):
 
 told = {}
 for name, (plan, seeds) in CASES.items():
-    resident.mesh_of, resident._advance = (lambda *_: None), advance
+    resident.mesh_of, resident._advance = (lambda *_, **__: None), advance
     alone = run(plan, seeds)
     resident.mesh_of, resident._advance = one, watched
     kept = []
@@ -82,7 +50,7 @@ print(json.dumps(told))
 def told() -> dict:
     """What a process with four devices says of each case."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
-    forced = {**os.environ, "XLA_FLAGS": flags}
+    forced = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(SUPPORT)}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=forced, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -119,3 +87,25 @@ def test_as_many_devices_as_divide_the_work_are_taken(there, trainings, cohort, 
     monkeypatch.setattr(devices.jax, "local_devices", lambda: [SimpleNamespace(id=i) for i in range(there)])
     monkeypatch.setattr(devices, "Mesh", lambda used, names: used.shape)
     assert devices.mesh_of(trainings, cohort) == shape
+
+
+@pytest.mark.parametrize(
+    ("processes", "trainings", "cohort", "shape"),
+    [
+        (2, 3, 8, (1, 8)), (2, 2, 3, (2, 3)), (3, 3, 1, (3, 1)), (2, 3, 1, (3, 1)), (4, 1, 8, (1, 8)),
+        (4, 1, 9, (1, 3)), (4, 1, 20, (1, 4)),
+    ],
+)  # fmt: skip
+def test_as_many_devices_of_each_process_are_taken(processes, trainings, cohort, shape, monkeypatch):
+    here = lambda process=0: [SimpleNamespace(process=process, id=i) for i in range(4)]  # noqa: E731
+    monkeypatch.setattr(devices.jax, "process_count", lambda: processes)
+    monkeypatch.setattr(devices.jax, "local_devices", here)
+    monkeypatch.setattr(devices, "Mesh", lambda used, names: used)
+    used = devices.mesh_of(trainings, cohort, hosts=True)
+    assert used.shape == shape
+    of = [device.process for device in used.flat]
+    shared = shape[0] * shape[1] % processes == 0
+    assert of == sorted(of)
+    assert {of.count(process) for process in range(processes)} == (
+        {len(of) // processes} if shared else {0, len(of)}
+    )

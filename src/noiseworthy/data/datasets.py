@@ -213,27 +213,14 @@ def load_federation(
         whole = Federation.opened(locate(source.removeprefix(FLAT), data_dir))
         return _part(whole, records_per_client, fraction)
     records = load_records(
-        source,
-        data_dir=data_dir,
-        query=query,
-        label_column=label_column,
-        client_column=client_column,
-        feature_columns=feature_columns,
-        regression=regression,
-        classes=classes,
-        columns=columns,
+        source, data_dir=data_dir, query=query, label_column=label_column, client_column=client_column,
+        feature_columns=feature_columns, regression=regression, classes=classes, columns=columns,
         held_out=held_out,
-    )
+    )  # fmt: skip
     return federate(
-        records,
-        clients=clients,
-        partition=partition,
-        seed=seed,
-        alpha=alpha,
-        labels_per_client=labels_per_client,
-        records_per_client=records_per_client,
-        fraction=fraction,
-    )
+        records, clients=clients, partition=partition, seed=seed, alpha=alpha,
+        labels_per_client=labels_per_client, records_per_client=records_per_client, fraction=fraction,
+    )  # fmt: skip
 
 
 def _part(federation: Federation, records_per_client: int | None, fraction: float) -> Federation:

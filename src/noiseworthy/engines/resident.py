@@ -9,6 +9,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.sharding import PartitionSpec
 
@@ -44,12 +45,15 @@ def on_devices(
     seeds: Sequence[int],
     *,
     single_uploads: bool,
+    hosts: bool,
 ) -> tuple[Algorithm, ServerState, Memory, tuple[Array, Array], Rounds]:
     """Trainings, what they reached, records to score with and what runs rounds: each on its devices."""
     span = span_of(algorithms, shards)
     if span == "kept" and isinstance(stacked.task, LinearModel):
         shards = with_products(shards, stacked.task)
-    layout = _layout(stacked, shards, memory, seeds, single_uploads=single_uploads, spans=span == "asked")
+    layout = _layout(
+        stacked, shards, memory, seeds, hosts, single_uploads=single_uploads, spans=span == "asked"
+    )
     own, everywhere = PartitionSpec(TRAININGS), PartitionSpec()
     train, groups = layout.placed(shards.train, layout.of_records), layout.placed(shards.groups, everywhere)
     tested = layout.placed((shards.test_x, shards.test_y), everywhere)
@@ -58,7 +62,7 @@ def on_devices(
     keys = layout.placed(keys, own)
 
     def run(bounds: tuple[int, int], states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
-        between = jnp.array(bounds, jnp.int32)
+        between = np.array(bounds, np.int32)
         return _advance(stacked, states, memory, train, groups, keys, between, layout)
 
     return stacked, states, memory, tested, run
@@ -77,7 +81,7 @@ def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
 
 
 def _layout(
-    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], **known: bool
+    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], hosts: bool, **known: bool
 ) -> Layout:
     """Devices for the trainings and for the clients of a round.
 
@@ -90,6 +94,7 @@ def _layout(
     mesh = mesh_of(
         trainings // apart if apart < trainings else trainings,
         1 if stacked.reads_uploads or together else cohort,
+        hosts=hosts,
     )
     in_turn = _in_turn(stacked, shards)
     return Layout(
@@ -107,7 +112,7 @@ def _different(seeds: Sequence[int]) -> int:
 
 
 @eqx.filter_jit
-def _advance(stacked, states, memory, train: Shard, groups, keys, bounds: Array, layout: Layout):
+def _advance(stacked, states, memory, train: Shard, groups, keys, bounds, layout: Layout):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
     run = partial(_trainings, layout)
     if layout.mesh is None:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
+from noiseworthy.engines.devices import whole
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.records import Kept, Trajectory
@@ -73,6 +74,7 @@ def simulate(
     before_segment: Callable[[int, int], None] = lambda start, stop: None,
     on_segment: Callable[[Checkpoint], None] = lambda checkpoint: None,
     folder: Path | None = None,
+    hosts: bool = False,
 ) -> Trajectory:
     """Run S trainings of the same shape side by side and score them as they go.
 
@@ -89,6 +91,8 @@ def simulate(
         on_segment: called after every evaluation, for progress and checkpoints.
         folder: where what clients remember lies if their records lie end to end and `on_segment` keeps
             checkpoints; None keeps it in memory.
+        hosts: on the devices of all processes that `jax.distributed` joined, each of which calls with the
+            same arguments; by default on those of this process.
 
     Returns:
         Curves, final parameters and uploads per client.
@@ -114,8 +118,9 @@ def simulate(
     states, memory = _reached(done, states, memory)
     if flat is None:
         stacked, states, memory, tested, run = on_devices(
-            algorithms, stacked, states, memory, keys, shards, seeds, single_uploads=single_uploads
-        )
+            algorithms, stacked, states, memory, keys, shards, seeds,
+            single_uploads=single_uploads, hosts=hosts,
+        )  # fmt: skip
     else:
         tested, run = (shards.test_x, shards.test_y), _streamed(stacked, flat, keys, single_uploads)
     for stop in evaluate_at[evaluate_at >= done.round]:
@@ -130,7 +135,7 @@ def simulate(
         on_segment(done)
         if isinstance(memory, ClientMemories):
             memory.settle()
-    models, kept = np.asarray(_models(stacked, states)), _reader(memory)
+    models, kept = whole(_models(stacked, states)), _reader(memory)
     return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
 
 
@@ -181,11 +186,11 @@ def _record(
     where, kept = _kept(memory)
     return Checkpoint(
         stop,
-        np.asarray(states.theta),
+        whole(states.theta),
         np.stack([ledger.used for ledger in ledgers]),
         np.append(done.rounds, stop),
-        np.column_stack([done.loss, np.asarray(score.loss, np.float64)]),
-        np.column_stack([done.accuracy, np.asarray(score.accuracy, np.float64)]),
+        np.column_stack([done.loss, whole(score.loss).astype(np.float64)]),
+        np.column_stack([done.accuracy, whole(score.accuracy).astype(np.float64)]),
         kept,
         _leaves(states.memory),
         where,
@@ -206,7 +211,7 @@ def _reader(memory: Memory) -> Kept | None:
 
 
 def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
-    return tuple(np.asarray(leaf) for leaf in jax.tree.leaves(memory))
+    return tuple(whole(leaf) for leaf in jax.tree.leaves(memory))
 
 
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:

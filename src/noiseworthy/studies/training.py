@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,28 +88,27 @@ def train(
         Curves, parameters and uploads, with the plan that each training followed.
 
     Raises:
-        InvalidInput: a plan that does not train, or one that follows from a stage of another training.
+        InvalidInput: a plan that does not train, or one that follows from a stage of another training; a
+            folder where `jax.distributed` has joined processes, which train as one and in memory alone.
         DataError: a federation of other sizes than the plan's.
         ResumeError: a folder of another study, without a checkpoint, or without its ledger.
         LedgerError: a ledger that cannot be written, or that disagrees with the run.
         BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
     """
+    if folder is not None and jax.process_count() > 1:
+        raise InvalidInput(
+            f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"
+        )
     check_same_sizes(plan.problem, federation)
     check_begins(plan)
     mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)
     plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
     with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
         return carried_out(
-            plan,
-            task,
-            lambda condensed: loaded(federation, task, condensed=condensed),
-            seeds,
+            plan, task, lambda condensed: loaded(federation, task, condensed=condensed), seeds,
             evaluation_rounds(plan.all_rounds, evaluations),
-            keeper=keeper,
-            on_stage=on_stage,
-            on_progress=on_progress,
-            on_curves=on_curves,
-        )
+            keeper=keeper, on_stage=on_stage, on_progress=on_progress, on_curves=on_curves,
+        )  # fmt: skip
 
 
 def carried_out(
@@ -157,7 +157,7 @@ def carried_out(
     run = simulate(
         algorithms, plan.uploads, load(algorithms[0].condensed), scored, seeds,
         resume=keeper.start, before_segment=keeper.last_stage(plans, algorithms), on_segment=keep,
-        folder=keeper.memories,
+        folder=keeper.memories, hosts=True,
     )  # fmt: skip
     return Run.of(run, plans)
 

@@ -100,15 +100,11 @@ def run(
         on_curves(joined_curves(opening, done, before))
 
     closing = simulate(
-        algorithms,
-        np.stack([stage.plan.uploads for stage in stages]),
-        shards,
-        np.unique(np.append(0, scored[scored > before] - before)),
-        later,
-        resume=start,
-        before_segment=keeper.last_stage([stage.plan for stage in stages], algorithms),
-        on_segment=keep,
-    )
+        algorithms, np.stack([stage.plan.uploads for stage in stages]), shards,
+        np.unique(np.append(0, scored[scored > before] - before)), later,
+        resume=start, before_segment=keeper.last_stage([stage.plan for stage in stages], algorithms),
+        on_segment=keep, hosts=True,
+    )  # fmt: skip
     return joined(opening, closing, before), stages
 
 
@@ -162,14 +158,10 @@ def _opened(
         on_curves(Curves(done.rounds, done.loss, done.accuracy))
 
     opening = simulate(
-        starts,
-        np.stack([first.uploads for first in firsts]),
-        shards,
-        np.append(scored, firsts[0].rounds),
-        seeds,
-        before_segment=keeper.first_stage(starts),
-        on_segment=reach,
-    )
+        starts, np.stack([first.uploads for first in firsts]), shards,
+        np.append(scored, firsts[0].rounds), seeds,
+        before_segment=keeper.first_stage(starts), on_segment=reach, hosts=True,
+    )  # fmt: skip
     (end,) = reached
     stages = [
         estimation_of(plan, np.asarray(algorithm.cohorts), losses)

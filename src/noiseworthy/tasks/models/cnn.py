@@ -37,19 +37,8 @@ def paper_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: floa
     """Zhou et al.: 5x5 convolutions of 16 and 32 channels, each with ReLU and 2x2 max pool; a dense layer.
 
     For 62 classes and 28x28 images: 416 + 12,832 + 97,278 = 110,526 parameters. Convolutions keep the size
-    of the image (padding 2). Equal arguments give the same object, so compiled programs are reused.
-
-    Args:
-        classes: number of classes K, at least 2.
-        image: shape (H, W) or (H, W, channels) of a record, H and W multiples of 4 (two pools halve them
-            twice). Records may come flat; `prepare` gives them this shape.
-        ridge: weight mu of (mu/2)||theta||^2, at least 0.
-
-    Returns:
-        A `ModelTask` with softmax loss; its start is random (He, biases 0), drawn from the key.
-
-    Raises:
-        InvalidInput: fewer than 2 classes, an image of another shape, a negative ridge.
+    of the image (padding 2). Sides are multiples of 4 (two pools halve them twice); else arguments, result
+    and errors are those of `ma_cnn`.
 
     Example:
         >>> paper_cnn(10).dimension

@@ -30,20 +30,8 @@ def resnet20(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridge: fl
     a 1x1 convolution of x and its norm, elsewhere x itself. Convolutions have no bias. For 10 classes in
     colour: 267,696 (3x3) + 2,560 (1x1) + 1,568 (norms) + 650 = 272,474 parameters at any size, the number of
     the paper; shortcuts without parameters (option A of He et al.) would make 269,722. Batch norm, through
-    which a record reaches the gradients of others, is group norm here (8 groups). Equal arguments give the
-    same object.
-
-    Args:
-        classes: number of classes K, at least 2.
-        image: shape (H, W) or (H, W, channels) of a record. Records may come flat; `prepare` gives them this
-            shape.
-        ridge: weight mu of (mu/2)||theta||^2, at least 0.
-
-    Returns:
-        A `ModelTask` with softmax loss; its start is random (He, biases 0), drawn from the key.
-
-    Raises:
-        InvalidInput: fewer than 2 classes, an image of another shape, a negative ridge.
+    which a record reaches the gradients of others, is group norm here (8 groups). Sides of any size;
+    else arguments, result and errors are those of `ma_cnn`.
 
     Example:
         >>> resnet20().dimension

@@ -24,22 +24,11 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
     Every convolution is followed by group norm (32 groups) and ReLU. The mean over what the last pool leaves
     goes to one dense layer; the three of the original, 120 million parameters, are made for 1,000 classes.
     For 2 classes: 9,225,858 parameters for grey images, 9,227,010 for colour, at any size. Sides that are no
-    multiple of 32 are padded with zeros (28 to 32). Equal arguments give the same object.
+    multiple of 32 are padded with zeros (28 to 32).
 
     Its gradients are large: on 28x28 X-rays in minibatches of 4 their norm is about 20. Steps of 3e-4 to 1e-3
-    learn there (85 % after 120 steps), the paper's 0.01 for 224x224 does not.
-
-    Args:
-        classes: number of classes K, at least 2.
-        image: shape (H, W) or (H, W, channels) of a record, such as (28, 28) or (224, 224, 3). Records may
-            come flat; `prepare` gives them this shape.
-        ridge: weight mu of (mu/2)||theta||^2, at least 0.
-
-    Returns:
-        A `ModelTask` with softmax loss; its start is uniform within 1 / sqrt(fan-in), drawn from the key.
-
-    Raises:
-        InvalidInput: fewer than 2 classes, an image of another shape, a negative ridge.
+    learn there (85 % after 120 steps), the paper's 0.01 for 224x224 does not. Its start is uniform within
+    1 / sqrt(fan-in), drawn from the key; else arguments, result and errors are those of `ma_cnn`.
 
     Example:
         >>> vgg11(2, (224, 224, 3)).dimension
