@@ -128,6 +128,7 @@ GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
 """What the text around a block has introduced."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "block", [pytest.param(b, id=b.place) for b in BLOCKS if b.language == "python" and not b.mark]
 )

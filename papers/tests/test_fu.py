@@ -94,6 +94,7 @@ def test_growing_local_steps_are_rounded_as_in_the_paper(iterations):
         assert abs(setting.iterations - iterations) <= setting.local_steps / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_claim_can_be_judged_on_its_item_and_can_fail(name):
     """Random scores, far apart or alike: nothing raises, evidence is given, and no claim always holds."""

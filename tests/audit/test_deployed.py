@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -170,6 +171,7 @@ def test_a_budget_for_persons_is_attacked_by_all_records_of_one(tmp_path, seeded
 
 
 def test_a_gateway_that_clips_records_and_is_paid_for_persons_is_caught(tmp_path, seeded, monkeypatch):
+    @eqx.filter_jit
     def each_clipped(task, theta, batch, clip_norm, norm):
         def of_one(x, y):
             records = Batch(x[:, :-1], y, x[:, -1] > 0)

@@ -63,6 +63,7 @@ def test_the_halves_are_the_ones_that_were_drawn_once():
     assert not {*half("tuning")} & {*half("judging")}
 
 
+@pytest.mark.full
 @EACH
 def test_records_are_whole_and_as_stated(name):
     records, source = FEDERATIONS[name].records, SOURCES[name]

@@ -48,7 +48,7 @@ def test_a_federation_is_planned_without_its_relatives():
     assert "breast-cancer" in open_bench(replace(made, relatives=())).sources
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mechanism", "keys", "model", "rounds", "clients", "clip", "step", "weighting"),
     [
@@ -131,6 +131,7 @@ def test_a_row_says_what_plan_and_default_lose():
     assert one.worth
 
 
+@pytest.mark.full
 def test_the_summary_counts_cells_that_are_worth_it_and_names_what_fails():
     rows = [
         row("breast-cancer", 0.2, 0.3, 0.45),

@@ -52,6 +52,7 @@ class Recorder(nw.Callback):
         self.heard.append(("failure", error))
 
 
+@pytest.mark.full
 def test_the_call_leaves_what_the_command_leaves(study, tmp_path, capsys):
     run = nw.run(study, "one", seeds=[3, 4], set={"privacy.epsilon": 4.0})
     sets = ("--set", "privacy.epsilon=4", "--seeds", "3,4")
@@ -150,6 +151,7 @@ def test_a_run_that_a_callback_ends_goes_on_and_tells_all_curves(study, tmp_path
     assert len(first) > len(stopped.heard[-2][2])
 
 
+@pytest.mark.full
 def test_both_stages_of_a_plan_are_told(study):
     """The curves of stage 2 go on from those of stage 1."""
     table = {"name": "dpfl-bcs", "rounds": 8, "clients_per_round": 2, "estimation_rounds": 3}

@@ -40,6 +40,7 @@ def killed(study, at, **options):
         nw.sweep(study, OVER, **options, on_progress=stop)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("drawn")
 def test_every_choice_is_one_row_and_what_its_own_run_would_be(study, trained):
     made = nw.sweep(study, OVER, "swept", seeds=[5, 6], set={"task.feature_norm": 0.5})
@@ -65,6 +66,7 @@ def test_every_choice_is_one_row_and_what_its_own_run_would_be(study, trained):
     assert sorted(nw.runs("swept").folder) == sorted(made.table.folder)
 
 
+@pytest.mark.full
 def test_after_a_kill_what_is_done_is_kept_and_what_was_begun_goes_on(study, trained, tmp_path):
     whole = nw.sweep(study, OVER, "whole").table
     del trained[:]
@@ -86,6 +88,7 @@ def test_after_a_kill_what_is_done_is_kept_and_what_was_begun_goes_on(study, tra
     assert trained == []
 
 
+@pytest.mark.full
 def test_a_variant_that_was_killed_before_its_first_checkpoint_begins_anew(study, trained, tmp_path):
     killed(study, 1e-9, out="swept")
     begun = tmp_path / "swept" / "epsilon=2,rounds=4"
@@ -150,6 +153,7 @@ def test_folders_tell_variants_apart():
     assert max(map(len, names)) <= 87
 
 
+@pytest.mark.full
 def test_the_command_is_the_call(study, capsys, monkeypatch):
     from noiseworthy.cli import main
 

@@ -94,6 +94,7 @@ def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
 # Train --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("drawn")
 def test_train_writes_record_model_and_report(run, write, tmp_path):
     answer = run("train", write(TRAINED), "--out", "here")
@@ -268,6 +269,7 @@ def test_a_diverged_run_is_recorded_and_reported(run, write, tmp_path):
 # Own data -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
 def test_a_table_of_the_users_own_is_planned_and_trained(suffix, run, write, site_records, tmp_path):
     path = site_records(suffix)

@@ -96,6 +96,7 @@ def encoded(tmp_path, photos) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_two_owners_train_over_tls_behind_an_encoder_and_their_ledgers_hold_the_plan(
     encoded, tmp_path, printed
 ):

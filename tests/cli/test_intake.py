@@ -320,6 +320,7 @@ def test_sizes_alone_have_nothing_to_check(run, tmp_path):
     assert "sizes and no data, so there is nothing to check" in said.err
 
 
+@pytest.mark.full
 def test_init_and_check_load_no_jax(tmp_path):
     wards(tmp_path)
     code = (

@@ -39,6 +39,7 @@ def trained(run, write, tables, folder):
     return answer, record, kept.description.task.bias, kept.theta.shape
 
 
+@pytest.mark.full
 def test_a_regression_on_a_table_has_an_intercept_and_says_so(run, write, study, tmp_path):
     answer, record, bias, shape = trained(run, write, study, tmp_path / "with")
     assert record["training"]["accuracy"][0][-1] > 0.2
@@ -49,6 +50,7 @@ def test_a_regression_on_a_table_has_an_intercept_and_says_so(run, write, study,
     )
 
 
+@pytest.mark.full
 def test_without_an_intercept_the_run_says_that_a_constant_would_do_better(run, write, study, tmp_path):
     bare = {**study, "task": {"normalise": True, "bias": False}}
     answer, record, bias, shape = trained(run, write, bare, tmp_path / "without")

@@ -292,6 +292,7 @@ print(json.dumps(heavy))
 """
 
 
+@pytest.mark.full
 def test_no_mistake_waits_for_models_and_planners(tmp_path):
     """All of them in one process, which loads none of what takes seconds."""
     told = []

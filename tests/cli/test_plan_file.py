@@ -79,6 +79,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("study", ALIKE)
 def test_training_by_a_plan_file_equals_training_alone_bit_for_bit(study, write, tmp_path, no_planning):
     """Record, model, ledger, and the plans that lie beside them."""
@@ -199,6 +200,7 @@ def test_audit_attacks_the_noise_of_the_plan_that_it_is_given(given, run):
     assert made["claimed_epsilon"] == pytest.approx(load_plan(path).plan.spent().max())
 
 
+@pytest.mark.full
 def test_train_and_compare_step_as_the_plan_that_they_are_given_says(given, run, tmp_path):
     study, path = given(step__initial=lambda step: step / 64)
     answer = run("compare", study, "--plan", path, "--out", "slow")

@@ -310,6 +310,7 @@ def drafted(name: str, run, folder: Path, data: Path) -> None:
     answered(folder / "study.toml", table)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ALL)
 def test_a_real_table_comes_in(name, data_dir, run, tmp_path):
     drafted(name, run, tmp_path, data_dir)

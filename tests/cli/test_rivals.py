@@ -41,6 +41,7 @@ def test_json_is_the_record_alone_and_the_folder_holds_the_pictures(run, write, 
     assert "Where everybody stands" in (tmp_path / run("report", "here").out.split()[-1]).read_text()
 
 
+@pytest.mark.full
 def test_without_json_it_prints_the_finding_the_tables_and_the_time(run, write):
     answer = run("rivals", write(STUDY))
     assert answer.code == 0, answer.err

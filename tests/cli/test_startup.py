@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 STUDY = """
 [federation]
 data = "digits"
@@ -32,6 +34,8 @@ import atexit
 import gc
 import linecache
 import sys
+
+import pytest
 from noiseworthy.cli import main
 atexit.register(lambda: print("kept as the process ended" if gc.get_freeze_count() > 10_000 else ""))
 begun = sum(of_one["collections"] for of_one in gc.get_stats())
@@ -51,6 +55,7 @@ def loaded(*command: str) -> set[str]:
     return set(done.stdout.rsplit("\nloaded ", 1)[1].split())
 
 
+@pytest.mark.full
 def test_planning_and_training_load_nothing_heavy_that_they_do_not_use(tmp_path, monkeypatch):
     """A training draws figures; a plan does not, and tries nothing where its constants are known.
 

@@ -39,6 +39,7 @@ def test_json_is_the_record_alone_and_the_folder_holds_the_picture(run, write, t
     assert "Trade-off" in (tmp_path / run("report", "here").out.split()[-1]).read_text()
 
 
+@pytest.mark.full
 def test_without_json_it_prints_the_plan_and_the_surface(run, write):
     answer = run("tradeoff", write(STUDY, tradeoff={"epsilon": [4.0]}))
     assert answer.code == 0, answer.err

@@ -46,6 +46,7 @@ def own(run, write, site_records, tmp_path) -> pd.DataFrame:
     return made
 
 
+@pytest.mark.full
 def test_an_owner_is_told_all_three_scores_and_sends_nothing(run, own, tmp_path):
     WATCHED.append([])
     told = run("tune", "here", "own.csv", "-o", "mine")
@@ -110,6 +111,7 @@ ledger = "ledger.sqlite"
 """
 
 
+@pytest.mark.full
 def test_a_gateway_has_a_model_tuned_in_a_process_of_its_own_one_at_a_time(own, tmp_path, caplog):
     (tmp_path / "owner.toml").write_text(OWNER)
     tuning = Tuning(tmp_path / "owner.toml", tmp_path / "tuned")

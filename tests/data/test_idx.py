@@ -115,6 +115,7 @@ def test_every_writer_is_a_client_unless_fewer_are_asked_for(tmp_path):
     assert load_federation("mnist-writers", data_dir=root, seed=0, clients=1).clients == ("4..7",)
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_mnist_has_its_published_counts_and_two_digits_each_are_equal_shares(data_dir):
     start = time.perf_counter()
@@ -126,6 +127,7 @@ def test_mnist_has_its_published_counts_and_two_digits_each_are_equal_shares(dat
     assert 0.1306 < fed.x.mean() < 0.1308  # the mean pixel of MNIST, 0.1307
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_mnist_has_539_writers_of_19_to_131_digits(data_dir):
     fed = load_federation("mnist-writers", data_dir=data_dir, seed=0)

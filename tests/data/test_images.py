@@ -116,7 +116,7 @@ def test_the_exact_subset_has_the_stated_counts(data_dir):
     assert (len(np.unique(records.y)), records.x.min(), records.x.max()) == (10, 0, 1)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.data
 def test_jpeg_moved_the_shared_images_by_eight_grey_levels_and_no_label(data_dir):
     lossy, exact = (load_records(name, data_dir=data_dir) for name in ("cifar10-jpeg", "cifar10"))

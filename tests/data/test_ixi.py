@@ -60,6 +60,7 @@ def test_the_archive_may_be_given_at_any_depth(folder):
     np.testing.assert_array_equal(above.x, load_records(f"ixi:{folder.parent}").x)
 
 
+@pytest.mark.full
 def test_a_voxel_is_the_mean_of_its_window_standardised_by_its_own_scan(folder):
     records = load_records(f"ixi:{folder}")
     scan = nibabel.load(folder / SUBJECTS[2] / "T1" / f"{SUBJECTS[2]}_image.nii.gz").get_fdata()

@@ -38,6 +38,7 @@ def test_every_record_has_one_owner_and_every_owner_a_record(rule, labels, clien
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
 
 
+@pytest.mark.full
 @given(LABELS, CLIENTS, st.integers(1, 7), SEEDS)
 def test_label_shards_are_disjoint_equal_and_of_few_labels(labels, clients, held, seed):
     held = min(held, len(np.unique(labels)))
@@ -51,6 +52,7 @@ def test_label_shards_are_disjoint_equal_and_of_few_labels(labels, clients, held
     assert all(1 <= len(np.unique(labels[part])) <= held for part in parts)
 
 
+@pytest.mark.full
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 6), SEEDS)
 def test_label_shards_of_balanced_classes_leave_nothing_out(clients, held, copies, seed):
     # K = N classes of equal size, each held by the same number of clients: equal groups use everything

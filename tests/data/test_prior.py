@@ -60,6 +60,7 @@ def test_numbers_to_predict_have_size_one_and_are_rarely_centred():
     assert np.sum([abs(y.mean()) > 0.15 for y in every]) >= 18
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("features", "classes", "statistic", "low", "high"),
     [

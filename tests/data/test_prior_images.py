@@ -12,6 +12,7 @@ from prior import Statistics
 STROKES, SILHOUETTES, SCENES = (0, 3, 6), (1, 4, 7), (2, 5, 8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "classes"), [((8, 8), 2), ((28, 28), 10), ((12, 20), 3), ((16, 16, 3), 5), ((9, 9, 2, 2), 26)]
 )
@@ -38,6 +39,7 @@ def test_an_image_of_one_pixel_is_an_image():
     assert np.all(np.isfinite(prior_images((1, 1), 2, 2, records=40).x))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "least"), [(0, 0.8), (1, 0.6), (2, 0.2)])
 def test_small_images_can_be_learned_because_they_are_means_of_finer_ones(seed, least):
     """Drawn pixel by pixel at 8 x 8, these gave a linear model 0.90, 0.62 and 0.12."""
@@ -50,6 +52,7 @@ def test_too_few_images_and_seeds_below_0_are_refused(classes, records, seed):
         prior_images((8, 8), classes, seed, records=records)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("seeds", "black", "gain", "mean_share"),
     [
@@ -69,6 +72,7 @@ def test_the_kinds_differ_in_what_plans_turn_on(seeds, black, gain, mean_share):
         assert mean_share[0] <= found.mean_share <= mean_share[1]
 
 
+@pytest.mark.full
 def test_neighbouring_pixels_are_alike_as_in_any_image():
     """Stand-ins whose pixels can be shuffled tell nothing of pooling, nor of convolutions."""
     for seed in range(6):

@@ -104,6 +104,7 @@ def table(rows: list[dict]) -> dict:
     return columns
 
 
+@pytest.mark.full
 @given(ROWS)
 def test_every_row_is_what_one_works_out_by_hand(rows):
     encoded = SCHEMA.encode(table(rows))
@@ -171,6 +172,7 @@ def test_a_day_is_the_same_in_every_type(values):
 CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
 
 
+@pytest.mark.full
 @given(
     st.lists(CELLS)
     | st.lists(CELLS | st.booleans() | st.integers(0, 1) | st.sampled_from([0.0, 1.0, math.nan, None]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def largest_size(stock, holds):
     return min(stock[np.unique(holds[group])].sum() // len(group) for group in groups)
 
 
+@pytest.mark.full
 @given(problems(most_clients=5, fewest_labels=1))
 def test_the_common_size_is_the_largest_possible(problem):
     stock, holds = problem
@@ -42,6 +44,7 @@ def test_the_common_size_is_the_largest_possible(problem):
     assert np.all(used <= stock)
 
 
+@pytest.mark.full
 @given(problems(most_clients=2, fewest_labels=2))
 def test_no_split_of_that_size_is_more_even(problem):
     stock, holds = problem

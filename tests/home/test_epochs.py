@@ -28,6 +28,7 @@ def loss(task: ModelTask, theta, own: Own) -> float:
     return float(task.score(jnp.asarray(theta), jnp.asarray(own.x), jnp.asarray(own.y)).loss)
 
 
+@pytest.mark.full
 def test_a_network_is_tuned_where_that_helps(task):
     own = records(40, lambda x: x[:, 0] > 0)
     shared = np.asarray(task.initial(None))  # pyright: ignore[reportArgumentType]

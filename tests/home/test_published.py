@@ -50,6 +50,7 @@ def test_ditto_is_the_optimum_of_its_objective_at_one_of_its_strengths():
     assert np.abs(found - shared).max() > 0.1, "sixty records say more than the shared model knows"
 
 
+@pytest.mark.full
 def test_interpolation_lies_on_the_line_and_goes_to_the_better_end():
     few, many = own(12, seed=3), own(2000, seed=4)
     for held, shared, most in ((few, TRUTH, 0.5), (many, -3 * TRUTH, 1.0)):

@@ -36,6 +36,7 @@ def slope(task: LinearModel, theta: np.ndarray, own: Own) -> np.ndarray:
     return np.asarray(task.gradient(jnp.asarray(theta), batch))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("loss", TASKS)
 def test_the_model_is_the_minimum_of_the_loss_with_a_ridge_towards_the_shared_one(loss):
     """There the gradient of the loss points back at the centre, as long as strength times distance."""
@@ -53,6 +54,7 @@ def test_the_model_is_the_minimum_of_the_loss_with_a_ridge_towards_the_shared_on
     assert np.min(np.abs(np.log10(weight / (strengths_of(60) * scale)))) < 0.05
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("loss", TASKS)
 def test_several_shared_models_are_tuned_side_by_side_as_each_is_by_itself(loss):
     task, shares = TASKS[loss], (1.0, 0.5, 0.0)
@@ -86,6 +88,7 @@ def test_the_strength_is_that_of_the_least_loss_on_records_left_out():
     np.testing.assert_allclose(found, solved(np.ones(40, bool), best), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.full
 def test_a_shared_model_that_fits_helps_owners_of_few_records_and_a_wrong_one_hurts_nobody():
     task = TASKS["logistic"]
     many, later = records(task, 2000), records(task, 4000, seed=1)
@@ -102,6 +105,7 @@ def test_a_shared_model_that_fits_helps_owners_of_few_records_and_a_wrong_one_hu
     assert loss(wrong) < 1.02 * loss(fits)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("loss", TASKS)
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_owners_with_fewer_records_than_features_have_models(loss, n):

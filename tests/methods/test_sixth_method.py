@@ -115,6 +115,7 @@ def test_it_trains_and_learns(tried):
     assert np.all(run.spent <= decision.plan.budget.epsilon * (1 + 1e-9))
 
 
+@pytest.mark.full
 def test_it_is_compared_along_its_axes(stated):
     prepared, decision = stated
     grid = {"iterations": [12], "local_steps": [1, 4], "seeds": [3]}
@@ -126,6 +127,7 @@ def test_it_is_compared_along_its_axes(stated):
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_it_is_advised_beside_others(sixth, monkeypatch):
     monkeypatch.setattr(landscape, "PASSES", (1.0,))
     monkeypatch.setattr(landscape, "WORK", (1.0,))
@@ -141,6 +143,7 @@ def test_it_is_audited_and_spends_what_it_says(stated):
     assert found["passed"]
 
 
+@pytest.mark.full
 def test_it_is_deployed_and_trains_there_as_in_simulation(stated, tmp_path, silent, monkeypatch):
     """With noise zero, over gateways in this process, by what owners compute for DP-FedAvg."""
     prepared, decision = stated

@@ -37,6 +37,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int, ...], int | None]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_the_graph_agrees_with_the_model(case, tmp_path):
     task, shape, classes = CASES[case]

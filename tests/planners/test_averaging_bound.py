@@ -134,6 +134,7 @@ def simulated(
     return excess.mean(axis=1), excess.std(axis=1, ddof=1) / math.sqrt(runs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clients", [1, 4, 16])
 @pytest.mark.parametrize("tau", [1, 3, 9])
 def test_the_bounds_hold_in_simulation_at_every_iteration(clients, tau):
@@ -159,6 +160,7 @@ def test_the_bounds_hold_in_simulation_at_every_iteration(clients, tau):
     assert compared >= {1: 24, 3: 12, 9: 6}[tau]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clients", [1, 4, 16])
 @pytest.mark.parametrize("tau", [1, 3, 9, 40])
 def test_the_convex_bound_holds_in_simulation_for_any_period(clients, tau):

@@ -88,6 +88,7 @@ def trained(step, tau, rounds, clients, ridge, noise, start, seeds):
     return softplus_gap(theta[:, 0], ridge, 0.0), spread
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize(("tau", "rounds", "clients"), [(1, 30, 4), (10, 5, 4), (40, 3, 1), (25, 4, 16)])
 @pytest.mark.parametrize("noise", [0.0, 0.2, 1.0])
@@ -139,6 +140,7 @@ def test_noise_counts_by_the_trace_of_the_curvature(curvatures, step, iterations
             assert gap <= bound.at(iterations, tau, sigma**2) * (1 + 1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tau", [1, 2, 10, 40])
 def test_the_felt_dimension_holds_on_logistic_losses(tau):
     """A theorem with the drift of a convex loss, a rule with that of a quadratic one.
@@ -277,6 +279,7 @@ def retyped(case, values, eta):
     return best
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
 @pytest.mark.parametrize("budget", [150.0, 500.0, 1000.0])
 @pytest.mark.parametrize("eta", [0.5, 4.0])

@@ -234,6 +234,7 @@ def test_a_plan_is_the_best_of_all_rounds_and_local_steps():
     assert seen["trained"] > 200
 
 
+@pytest.mark.full
 def test_a_planned_step_size_is_the_best_of_25():
     rng, seen = np.random.default_rng(32), set()
     for _ in range(40):
@@ -279,6 +280,7 @@ def test_the_least_period_of_every_length_is_enough(resources, batch):
         assert (found.rounds, found.local_steps) == (rounds[best], tau[best])
 
 
+@pytest.mark.full
 def test_without_any_variance_equal_plans_take_the_fewest_rounds():
     """Neither noise nor gradient variance: the bound depends on K alone, and R is the least of the best K."""
     rng, several = np.random.default_rng(33), 0

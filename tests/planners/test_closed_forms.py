@@ -53,6 +53,7 @@ def test_rounds_for_fixed_clients_are_optimal():
         assert curve.at(t, b) == pytest.approx(2 * curve.c2 * b * t, **close)
 
 
+@pytest.mark.full
 def test_clients_for_fixed_rounds_are_optimal():
     rng = np.random.default_rng(3)
     for curve, n in random_curves(4):

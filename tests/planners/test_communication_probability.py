@@ -361,6 +361,7 @@ def anything(draw):
     return asked, values, how
 
 
+@pytest.mark.full
 @given(anything())
 def test_every_plan_satisfies_the_accountant_and_the_contract(case):
     asked, values, how = case
@@ -548,6 +549,7 @@ def realised_cost(has: Resources, coins: Coins) -> np.ndarray:
     return has.cost_per_round * communications + has.cost_per_step * steps
 
 
+@pytest.mark.full
 def test_within_resources_the_best_is_the_least_bound_that_is_paid_for_on_average(random_resources):
     """300 problems with noise, 30 without; the grid of p may miss the optimum by 1e-4."""
     rng, bound_by_budget = np.random.default_rng(61), 0

@@ -55,6 +55,7 @@ def optimum(shards, ridge):
     return found.x, found.fun
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clip", [0.02, 0.5, 10.0])
 @pytest.mark.parametrize("ridge", [0.01, 0.3])
 def test_analytic_constants_bound_a_real_softmax_regression(clip, ridge):
@@ -156,6 +157,7 @@ def test_averaging_constants_bound_every_curvature(loss, radius):
             assert np.trace(hessian) <= bounds["noise_dimension"] * bounds["smoothness"] + 1e-12
 
 
+@pytest.mark.full
 @TWO_CLASSES
 @pytest.mark.parametrize("clip", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("ridge", [0.01, 0.5])

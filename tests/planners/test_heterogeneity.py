@@ -87,6 +87,7 @@ def test_the_values_are_the_best_linear_prediction_by_dense_matrices():
         assert found.value == pytest.approx(np.maximum(expected, 0), rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.full
 def test_no_other_spread_is_likelier_by_the_dense_likelihood():
     rng = np.random.default_rng(2)
     positive = 0
@@ -143,6 +144,7 @@ def test_shrinking_is_closer_to_the_truth_than_raw_means_and_than_one_value_for_
         assert gain.mean() > SIGMAS * gain.std() / np.sqrt(60)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("laplace", [False, True])
 def test_the_spread_is_right_in_the_mean(laplace):
     """Strong signal, so that truncation at 0 never bites: the squared spread is unbiased to 5 sigma, and the

@@ -189,6 +189,7 @@ def known_problem(epsilon: float, heterogeneity: float):
     return known, make_problem("laplace", "C", [20] * 10, epsilon, p=4, clip=1.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("e", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [300.0, 20.0, 3.0])
 def test_the_bound_holds_in_simulation(e, epsilon):
@@ -248,6 +249,7 @@ def test_the_guide_is_the_root_of_the_cubic_for_laplace_noise():
     assert inside > 100
 
 
+@pytest.mark.full
 def test_the_guide_minimises_the_bound_at_fixed_gamma_for_every_exponent():
     rng = np.random.default_rng(6)
     for _ in range(300):

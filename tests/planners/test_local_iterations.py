@@ -155,6 +155,7 @@ def test_settings_that_differ_by_rounding_alone_go_to_the_fewest_rounds(given):
     assert (found.rounds, found.value) == (1, pytest.approx(1.0))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_a_plan_is_the_optimum_and_trains_exactly_where_that_beats_the_start(family):
     rng, trained, several = np.random.default_rng(22), 0, 0
@@ -640,6 +641,7 @@ def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, ra
     assert bound_by_budget > 30
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_a_plan_costs_what_its_uploads_and_steps_cost_and_no_more_than_the_budget(family, random_resources):
     """Also where E is fixed and Gaussian plans stop within a tenth of the limit."""

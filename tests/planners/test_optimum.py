@@ -69,6 +69,7 @@ def every_value(problem: Problem, value: dict[str, float], most: int) -> np.ndar
     return (4 / mu**2 * inner + gamma * value["initial_distance_sq"]) / (t + gamma)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_the_integer_optimum_is_the_best_of_all_rounds_and_clients(family):
     rng = np.random.default_rng(21)
@@ -85,6 +86,7 @@ def test_the_integer_optimum_is_the_best_of_all_rounds_and_clients(family):
         assert interior > 20  # the staircase has optima that no closed form gives
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_with_one_of_the_two_given_the_other_is_the_best_of_all(family):
     rng = np.random.default_rng(22)
@@ -130,6 +132,7 @@ def test_a_fitted_bound_may_fall_below_zero():
     assert every_value(problem, value, 40).min() == pytest.approx(plain[2])
 
 
+@pytest.mark.full
 def test_a_gaussian_plan_asks_every_client():
     rng = np.random.default_rng(23)
     trained = 0
@@ -144,6 +147,7 @@ def test_a_gaussian_plan_asks_every_client():
     assert trained > 200
 
 
+@pytest.mark.full
 def test_gaussian_rounds_are_the_least_near_the_limit():
     """Least T with U <= 1.1 E3, if that is within the horizon and worth training."""
     rng = np.random.default_rng(24)
@@ -202,6 +206,7 @@ def paid(problem: Problem, most: int, extra: int = 0) -> np.ndarray:
     return np.all(spent <= has.budget * (1 + 1e-9), axis=-1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, random_resources):
     """300 problems, with T, b or nothing fixed."""
@@ -227,6 +232,7 @@ def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, ra
     assert bound_by_budget > 50
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_a_plan_costs_what_its_replies_cost_and_no_more_than_the_budget(family, random_resources):
     """Gaussian plans stop within a tenth of the limit, where that is paid for, and else are the best."""

@@ -56,6 +56,7 @@ def random_bound(rng: np.random.Generator) -> ScaffNewBound:
 # Closed forms -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_joint_optimum_beats_a_grid_over_every_iteration_and_a_fine_one_of_p():
     """Never above the grid, and at most the grid's coarseness (1e-4) below it, so neither is wrong."""
     rng = np.random.default_rng(31)

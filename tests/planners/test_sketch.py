@@ -45,6 +45,7 @@ def test_a_stated_poisson_plan_calibrates_once_and_its_figure_in_coarse_steps(mo
     assert max(coarse) <= 512
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("ratio", "releases"), [(0.6, 2), (0.5, 24)])
 def test_a_coarse_distribution_says_no_less_and_hardly_more(ratio, releases):
     full, coarse = (
@@ -53,6 +54,7 @@ def test_a_coarse_distribution_says_no_less_and_hardly_more(ratio, releases):
     assert full <= coarse <= 1.01 * full
 
 
+@pytest.mark.full
 def test_between_knots_a_sketch_is_close_to_what_it_draws():
     problem = poisson(clients=1)
     k = np.array([1, 3, 12, 24])

@@ -66,6 +66,7 @@ def plain_world(problem, spend, truth, guess) -> tuple[float, float, float]:
     return cost(phi, one), cost(early, first) + cost(later, second), cost(phi, planned(phi, truth, T))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 @pytest.mark.parametrize("spread", [0.05, 0.6])
 def test_the_costs_of_every_world_are_those_of_a_plain_twin(family, spread, monkeypatch):
@@ -150,6 +151,7 @@ def test_alike_clients_are_not_worth_a_question_and_odd_ones_are():
     assert much.gain > 10 * much.standard_error
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 @pytest.mark.parametrize("spread", [0.01, 0.2, 1.0, 1.14])
 def test_no_estimate_beats_knowing(family, spread):
@@ -157,12 +159,14 @@ def test_no_estimate_beats_knowing(family, spread):
     assert found.knowing <= min(found.one_stage, found.two_stages) * (1 + 1e-12)
 
 
+@pytest.mark.full
 def test_what_is_worth_knowing_grows_with_the_spread():
     problem, spend = federation(), Estimation.usual(T, 6, CAP)
     gains = [asked(problem, spend, spread).gain for spread in np.geomspace(0.05, 1.1, 5)]
     assert np.all(np.diff(gains) > 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 def test_estimating_changes_sides_at_the_break_even_spread(family, monkeypatch):
     monkeypatch.setattr(worth_estimating, "_WORLDS", 8)
@@ -207,6 +211,7 @@ def test_resources_that_end_early_hold_in_both_stages():
 # The worlds -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("spread", [0.01, 0.3, 1.0, 1.149])
 def test_worlds_have_the_spread_that_was_vouched_for(spread):
     """Mean and deviation of 200,000 draws: 5 sigma of either is below 2 %."""

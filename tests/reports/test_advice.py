@@ -131,6 +131,7 @@ def test_the_outlook_has_a_panel_for_each_axis_and_a_ring_where_the_answer_flips
 # The page and the files ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_folder_holds_everything_and_the_page_loads_nothing(tmp_path):
     made = advice()
     path = write_advice(made, tmp_path / "here")
@@ -147,6 +148,7 @@ def test_a_folder_holds_everything_and_the_page_loads_nothing(tmp_path):
     assert parse_study(study) == parse_study(STUDY)
 
 
+@pytest.mark.full
 def test_nobody_should_train_leaves_no_study_of_an_earlier_advice(tmp_path):
     write_advice(advice(), tmp_path)
     path = write_advice(nobody(), tmp_path)

@@ -64,6 +64,7 @@ def shown(audit) -> str:
     return console.file.getvalue()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("names", [("training",), ("stage 1", "stage 2")])
 def test_a_folder_holds_page_picture_and_values(tmp_path, names):
     path = write_audit(made(names=names), tmp_path / "run")

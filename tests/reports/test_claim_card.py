@@ -134,6 +134,7 @@ def test_the_page_is_whole_escaped_and_loads_nothing(make_record):
         assert one["question"] in page
 
 
+@pytest.mark.full
 def test_a_run_folder_keeps_the_card_for_people_and_for_programs(tmp_path, make_record):
     record = make_record("plan_only")
     write_report(record, tmp_path)

@@ -152,6 +152,7 @@ def test_words_tell_whether_clients_differ_beyond_their_noise():
     assert "never reported" not in in_words(EstimatedPart(**{**TOLD, "raw": [1.0] * 4, "noise": [1.0] * 4}))
 
 
+@pytest.mark.full
 def test_a_page_has_the_section_in_two_stages_only(make_record):
     record = make_record("chosen_clients")
     assert estimates_figure(view(record)) is None

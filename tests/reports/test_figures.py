@@ -203,6 +203,7 @@ def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, l
     assert loss.get_title(loc="left").startswith("The plan keeps 96")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["full", "whole_updates", "coins", "noised_steps"])
 def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name):
     record = make_record(name)
@@ -351,6 +352,7 @@ def test_the_hero_shows_prediction_and_measurement(make_record):
     assert len(hero_figure(view(make_record("plan_only"))).axes) == 1
 
 
+@pytest.mark.full
 def test_strange_names_are_drawn_literally(make_record):
     record = make_record("full")
     record["federation"]["clients"] = ["$x_1$", "病院", "a\nb", "<b>", "%", "", "x" * 60, "{", "\\frac", "&"]
@@ -378,12 +380,14 @@ def test_drawing_leaves_the_callers_parameters_alone(make_record):
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.full
 def test_terminal_tables_do_not_load_the_drawing_library():
     code = "import sys, noiseworthy.reports.tables; print('matplotlib' in sys.modules, 'jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
 
+@pytest.mark.full
 def test_figures_do_not_load_pyplot():
     code = "import sys, noiseworthy.reports.html; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -87,6 +87,7 @@ KINDS = [
 NAMES = [name if name in FIRST else pytest.param(name, marks=pytest.mark.full) for name in KINDS]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_is_well_formed_and_loads_nothing(pages, make_record, name):
     text = page(pages, make_record, name)
@@ -243,6 +244,7 @@ def test_names_never_become_markup(make_record):
     assert "'\"&<>" in parsed.text
 
 
+@pytest.mark.full
 def test_the_list_of_clients_folds_and_ends(pages, make_record):
     assert "<details open>" in page(pages, make_record, "full")
     text = undrawn(make_record("many"))
@@ -308,6 +310,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, make_record):
         write_report(record, blocked)
 
 
+@pytest.mark.full
 def test_a_figure_is_made_and_laid_out_once_for_the_page_and_its_picture(make_record, tmp_path, monkeypatch):
     """Figures of the page were laid out a second time for their PNG, which took a third of the time."""
     laid_out, lay_out = [], ConstrainedLayoutEngine.execute

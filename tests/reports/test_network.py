@@ -74,6 +74,7 @@ def test_what_owners_hold_is_told_with_the_head_of_their_ledgers(record, make_re
     assert network_figure(view(make_record("full"))) is None
 
 
+@pytest.mark.full
 def test_nothing_speaks_of_a_simulation_where_there_was_none(record):
     page = render(record)
     assert "How the network did" in page

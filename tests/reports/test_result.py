@@ -151,6 +151,7 @@ def test_the_predicted_course_is_drawn_from_the_untrained_loss_on_beside_the_mea
     assert "Dashed, how it fell in trials on public data" in training_caption(view(record))
 
 
+@pytest.mark.full
 def test_a_contradicted_prediction_comes_first_on_the_page_and_in_the_terminal(make_record):
     record = make_record("full")
     record["training"]["flags"] = [LOSS]
@@ -188,6 +189,7 @@ def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
     assert "No record was looked at" in rests_on(view(make_record("whole_updates")))
 
 
+@pytest.mark.full
 def test_every_setting_that_was_simulated_is_counted_among_the_limits(make_record):
     record = make_record("full")
     cells = len(record["compare"]["cells"])

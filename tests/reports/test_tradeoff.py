@@ -136,6 +136,7 @@ def test_only_the_studys_own_cell_is_framed(plain):
     assert not frame.get_fill()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", [1, 2, 5, 6, 8])
 def test_no_text_leaves_its_cell_and_none_lies_on_another(columns, surface):
     made = with_surface(surface, tuple(2.0**i for i in range(columns)))
@@ -245,6 +246,7 @@ def test_the_page_shows_the_surface_only_where_there_is_one(make_record):
     assert "Trade-off" not in render({k: v for k, v in surface.items() if k != "tradeoff"})
 
 
+@pytest.mark.full
 def test_a_report_has_the_picture_as_a_file(make_record, tmp_path):
     surface = with_surface(make_record("plan_only"))
     write_report(surface, tmp_path)

@@ -194,6 +194,7 @@ def test_resources_are_paid_for_and_shown(small, monkeypatch):
         assert cost["unit"] == "joules"
 
 
+@pytest.mark.full
 def test_nobody_should_train_at_an_absurd_budget_and_no_number_of_clients_helps(small):
     advice = advise(prepare(study_of(privacy={"epsilon": 1e-5})))
     assert (advice.recommended, advice.clients_that_work, advice.study) == (None, None, None)

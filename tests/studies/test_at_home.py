@@ -80,6 +80,7 @@ def test_the_plan_is_the_same_whoever_it_delivers_to(table):
     assert "home" not in record
 
 
+@pytest.mark.full
 def test_the_record_has_every_owner_alone_shared_and_tuned(record):
     home = record.home
     assert home is not None

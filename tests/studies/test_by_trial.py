@@ -81,6 +81,7 @@ def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, s
     assert np.all(plans[0].plan.spent() <= 20.0)
 
 
+@pytest.mark.full
 def test_a_study_for_its_owners_is_told_whether_to_share_whatever_their_records_are(short):
     raw = {**IRIS, "algorithm": {"name": "fedsgd-dpc", **TABLES["fedsgd-dpc"]}, "deliver": {"to": "owners"}}
     prepared = prepare(parse_study(raw))
@@ -107,6 +108,7 @@ def test_a_study_for_its_owners_is_told_whether_to_share_whatever_their_records_
     assert told.plan.outcome.endswith(to_others.plan.outcome)
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_images_are_seen_against_public_ones_whatever_the_private_ones_are(short, data_dir, monkeypatch):
     """With Laplace noise of epsilon 10 the best of a grid falls from 1.13 to 0.70."""
@@ -198,6 +200,7 @@ def test_a_rival_whose_step_no_trial_can_choose_asks_for_a_number():
         decide(prepared)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["dpfl-bcs", "weiavg"])
 @pytest.mark.parametrize("stated", [{}, {"momentum": 0.3}])
 def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(name, stated, monkeypatch):
@@ -222,6 +225,7 @@ def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(na
 # The metric ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short")
 def test_a_metric_is_foretold_and_measured_by_its_name(tmp_path):
     study = parse_study(

@@ -40,6 +40,7 @@ def trained(folder: Path, held: Federation):
     return train_in(made, folder, name="made"), load_model(folder)
 
 
+@pytest.mark.full
 def test_a_test_set_apart_calibrates_and_its_scores_have_not_seen_the_scale(tmp_path):
     held = federation()
     record, model = trained(tmp_path / "run", held)

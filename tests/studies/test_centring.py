@@ -162,6 +162,7 @@ def test_the_model_that_is_delivered_sees_records_against_it(plan, run):
     assert found == pytest.approx(load_record(run)["training"]["accuracy"][0][-1], abs=0.02)
 
 
+@pytest.mark.full
 def test_it_is_worth_its_share_here(folder, run):
     """The same study without it: beside what all records share nothing is learned in six rounds."""
     train_in(planned(made(folder, {"task.normalise": True})), folder / "plain", name="plain")

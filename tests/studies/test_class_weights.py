@@ -162,6 +162,7 @@ def test_an_owner_is_asked_for_numbers_and_refuses_names(folder):
             holding.task(table)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["breast-cancer", "diabetes", "prior:0"])
 def test_public_stand_ins_come_in_the_shares_of_the_study_and_have_its_weights(folder, source):
     facts = prepare(study(folder, BALANCED)).public_facts()

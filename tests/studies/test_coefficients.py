@@ -64,6 +64,7 @@ def told(trained):
     return trained(20.0)
 
 
+@pytest.mark.full
 def test_a_record_tells_coefficients_per_unit_of_columns_with_errors_that_count_the_noise(told):
     _, record = told
     assert record.coefficients is not None

@@ -176,6 +176,7 @@ def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent
     check_it_is_simulated(deployment_of(FORMS[form]), tmp_path, silent)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ONE_UPLOAD)
 def test_one_upload_over_an_exchange_is_the_simulated_one(form, tmp_path, silent, monkeypatch):
     """Noise is planned on both sides, ridges are made of it, none is drawn; a grid ends below the clip."""
@@ -246,6 +247,7 @@ SEEN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", SEEN)
 def test_records_seen_against_public_ones_are_the_simulated_ones(form, tmp_path, silent):
     """Owners are sent the numbers; the public images are at the server's alone."""
@@ -287,6 +289,7 @@ def simulated_in_two_stages(deployment: Deployment):
     )
 
 
+@pytest.mark.full
 def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
     """What stage 1 told, the plan that follows, the end of it, and ledgers that hold both stages' prices."""
     deployment = deployment_of(TWO_STAGES)
@@ -311,6 +314,7 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
             assert owners.rows(name) == list(enumerate(due, 1))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("answers", [2, 8], ids=["in the first stage", "in the second"])
 def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
     deployment = deployment_of(TWO_STAGES)
@@ -325,6 +329,7 @@ def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
         assert [one.number for one in done.told.rounds] == list(range(6))
 
 
+@pytest.mark.full
 def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, silent):
     deployment = deployment_of(TWO_STAGES)
     with Owners(deployment, tmp_path) as owners:
@@ -336,6 +341,7 @@ def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, si
     assert stage.found.shrinkage[3] == 0
 
 
+@pytest.mark.full
 def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_path, silent, monkeypatch):
     """Flower's own apps and messages, in this process; only the network and the processes are missing."""
     pytest.importorskip("flwr")
@@ -428,6 +434,7 @@ def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, sile
     assert done.told.late == 0
 
 
+@pytest.mark.full
 def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment, owners, tmp_path, silent):
     """It is waited for once; then it must say a word before it is asked for a release again."""
     gone = "client 2"
@@ -460,6 +467,7 @@ def left_out(deployment: Deployment, names: list[str]) -> np.ndarray:
     return theta
 
 
+@pytest.mark.full
 def test_a_late_reply_is_taken_note_of_and_its_owner_asked_again(deployment, owners, tmp_path, silent):
     slow, exchange = "client 1", spoiled(owners, lambda owner, before, data: [data])
     first: list[bytes] = []
@@ -561,6 +569,7 @@ def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_pa
     assert np.abs(done.trained.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "wrong",
     [{"steps": np.zeros(30, np.int64)}, {"steps": np.zeros(32, np.int64)}, {"assurance": "simulation"}],

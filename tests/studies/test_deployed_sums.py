@@ -231,6 +231,7 @@ def test_a_run_ends_after_three_void_sums_of_a_round_and_spends_no_more(first, t
         assert all(gateway.about.leased == 0 for gateway in owners.opened.values())
 
 
+@pytest.mark.full
 def test_a_round_with_too_few_owners_costs_nothing_and_a_resumed_run_counts_on(tmp_path, silent, numbers):
     deployment = deployment_of(SHORT)
     with Owners(deployment, tmp_path) as owners:
@@ -275,6 +276,7 @@ def test_a_server_that_died_in_a_sum_uses_neither_its_number_nor_its_releases_ag
     assert min(numbers[len(before) :]) > max(before)
 
 
+@pytest.mark.full
 def test_a_sum_goes_on_without_the_owner_that_it_provides_for(tmp_path, silent, numbers):
     """The others stand for it; waited for once, it is only asked whether it is there again."""
     deployment = deployment_of(SHORT)

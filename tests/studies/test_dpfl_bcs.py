@@ -124,6 +124,7 @@ def test_equal_heterogeneity_changes_nobody():
     assert alike[0].tolist() == alike[1].tolist() == alike[2].tolist()
 
 
+@pytest.mark.full
 def test_analytic_constants_give_the_schedule_of_the_theory_and_no_heterogeneity():
     """L = R^2/2 + ridge and mu = ridge; 2/(mu (t + 8 L/mu)) from t = 1."""
     raw = changed(IRIS, algorithm={"step_size": None})
@@ -208,6 +209,7 @@ def test_uniform_counts_differ_by_one_at_most(k, t, n):
     assert counts.max() <= t
 
 
+@pytest.mark.full
 def test_training_asks_every_client_exactly_as_often_as_planned(iris):
     prepared, plan = iris
     assert plan.releases.min() < plan.releases.max()
@@ -219,6 +221,7 @@ def test_training_asks_every_client_exactly_as_often_as_planned(iris):
         assert np.all(spent[plan.releases == 0] == 0)
 
 
+@pytest.mark.full
 def test_a_comparison_trains_the_plan_beside_the_grid(iris):
     prepared, plan = iris
     table = prepared.study.compare.model_copy(update={"clients_per_round": [2]})

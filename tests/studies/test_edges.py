@@ -134,6 +134,7 @@ def test_the_reader_of_keys_sees_every_kind():
     assert len(keys) > 50
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", PLANNED)
 def test_each_number_at_its_edges_is_planned_with_or_refused_in_a_sentence(algorithm):
     raw = base(algorithm, "gaussian", scarce=False)

@@ -184,6 +184,7 @@ def request(deployment: Deployment, **task: Any) -> bytes:
     return pack_request(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
 
 
+@pytest.mark.full
 def test_owners_run_their_own_copy_keep_the_model_and_the_training_is_the_simulated_one(
     deployment, gateways, tmp_path, silent, monkeypatch, photos
 ):
@@ -249,6 +250,7 @@ TREATED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", TREATED)
 def test_the_exported_graph_holds_the_encoder_and_answers_as_the_model_does(folder, tmp_path, how):
     import onnxruntime

@@ -22,6 +22,7 @@ def study_of(folder, **tables):
     })  # fmt: skip
 
 
+@pytest.mark.full
 def test_images_stand_in_for_femnist(femnist_folder):
     """Tables did: "cnn needs images, got records of 30 numbers"."""
     prepared = prepare(study_of(femnist_folder))

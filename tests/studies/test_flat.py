@@ -51,6 +51,7 @@ def study(folder):
     return decide(prepared).plan, *prepared.trained()
 
 
+@pytest.mark.full
 def test_a_study_of_a_folder_trains_as_one_of_arrays(study, tmp_path):
     plan, federation, task = study
     assert isinstance(federation.x, Ragged)

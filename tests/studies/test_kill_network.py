@@ -30,6 +30,7 @@ def check(found: dict[str, Any], kills: int) -> None:
     assert found["outcomes"].keys() <= {"done", "early", "never"}
 
 
+@pytest.mark.full
 def test_a_training_outlives_a_few_kills(tmp_path):
     check(campaign(1, 2, tmp_path), 2)
 

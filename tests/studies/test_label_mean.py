@@ -207,6 +207,7 @@ def test_the_plan_spends_the_budget_says_so_and_its_file_holds_it(folder, plan):
         forged.applied(made(folder))
 
 
+@pytest.mark.full
 def test_it_starts_there_where_a_study_states_how_records_are_treated(folder):
     """Nothing of `[task]` is decided then: the model is the study's own, but for its start."""
     task = {"model": "linear", "normalise": True, "feature_norm": 1.0, "bias": 1.0}
@@ -218,6 +219,7 @@ def test_it_starts_there_where_a_study_states_how_records_are_treated(folder):
         assert plan.prepared.task.start == (one.plan.ranges.label_mean,)
 
 
+@pytest.mark.full
 def test_training_starts_there_and_books_and_papers_tell_it(folder, plan):
     run = folder / "run"
     train_in(plan, run, name="scores")

@@ -294,6 +294,7 @@ def test_a_stated_training_helps_spends_its_budget_and_resumes_to_the_same_model
     np.testing.assert_array_equal(again.theta, run.theta)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(STATED))
 def test_a_comparison_varies_the_axes_of_its_algorithm(name):
     grid = {"iterations": [4, 12], "seeds": [5]}
@@ -321,6 +322,7 @@ def test_a_grid_without_cells_is_refused():
         compare(decide(prepared).plan, *prepared.trained(), prepared.study)
 
 
+@pytest.mark.full
 def test_minibatches_train_at_client_level():
     raw = changed(
         TUMOURS, algorithm={**STATED["dp-fedavg"], "clipping_mode": "D", "batch_size": 16},

@@ -59,6 +59,7 @@ def no_clock(monkeypatch):
     return seen
 
 
+@pytest.mark.full
 def test_a_step_of_every_size_is_really_timed():
     """Twenty thousand records take longer than twenty: 39 parameters each, a thousandfold of work."""
     small, large = measuring._timed(prepared_of(), [20, 20_000], lambda done: None)

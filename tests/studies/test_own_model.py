@@ -40,6 +40,7 @@ def change(study: Path) -> None:
     source.write_text(source.read_text().replace("16", "12"))
 
 
+@pytest.mark.full
 def test_the_example_trains_and_beats_guessing(study):
     run = nw.run(study, seeds=1, set={"training.evaluations": 2})
     assert run.accuracy > 0.5
@@ -73,6 +74,7 @@ def test_check_says_which_parameters_make_clipping_slow(study):
     ]
 
 
+@pytest.mark.full
 def test_a_plan_refuses_a_model_that_was_changed(study):
     planned = nw.plan(load_study(study, FEW))
     path = planned.keep(Path("kept"))
@@ -99,6 +101,7 @@ def test_a_sweep_tells_sources_apart(study):
         nw.sweep(study, over, "swept", set=FEW)
 
 
+@pytest.mark.full
 def test_it_is_planned_by_trial_on_public_data(study):
     """Models for public records of other classes are made by the same function."""
     text = study.read_text()

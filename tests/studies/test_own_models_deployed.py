@@ -71,6 +71,7 @@ def request(made: tuple[Deployment, Path], **task: Any) -> bytes:
     return pack_request(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
 
 
+@pytest.mark.full
 def test_owners_run_their_own_copy_and_the_training_is_the_simulated_one(
     made, gateways, tmp_path, silent, monkeypatch
 ):

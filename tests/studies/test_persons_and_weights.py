@@ -83,6 +83,7 @@ def test_neither_column_is_a_feature_and_weights_count_in_their_step(folder):
     np.testing.assert_array_equal(federation.x[0, : federation.sizes[0], -1], np.where(ill, 3, 1))
 
 
+@pytest.mark.full
 def test_weights_move_the_model_and_its_loss_is_weighted(folder):
     models = {}
     for name, step in (("weighted", 200), ("plain", None)):

@@ -104,6 +104,7 @@ def read_back(study, folder):
     return again.plan
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("method", "noise"), PAIRS)
 def test_every_method_and_mechanism_reads_back_to_an_equal_plan(method, noise, tmp_path):
     plan = read_back(study_of(method, noise), tmp_path)
@@ -116,6 +117,7 @@ def test_all_methods_are_there():
     assert set(METHODS) == set(registry.METHODS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_reads_back_to_an_equal_plan(stage, tmp_path):
     plan = read_back(STAGES[stage], tmp_path)
@@ -139,6 +141,7 @@ def test_a_plan_after_a_stage_reads_back_with_what_the_stage_told(tmp_path):
     assert again.applied(prepared).plan.pilot.pending is False
 
 
+@pytest.mark.full
 def test_a_plan_by_trial_reads_back_with_its_model_and_all_that_is_said_of_it(tmp_path):
     """The treatment of records is part of the plan, and the trials are drawn again from the file."""
     study = parse_study(

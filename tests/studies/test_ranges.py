@@ -93,6 +93,7 @@ def bought(opened_study) -> tuple[BoughtRanges, Federation]:
     return ranges, federation
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("body", [STUDY, LAPLACE])
 def test_bought_ranges_are_close_to_the_quantiles_and_records_are_seen_in_them(folder, table, body, relation):

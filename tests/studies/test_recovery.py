@@ -102,6 +102,7 @@ POISONS: dict[str, Callable[[Uploaded], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("poison", POISONS)
 def test_an_owner_that_answers_nonsense_is_left_out_and_the_run_goes_on(poison, owners, tmp_path, silent):
     """In every round, before a break and after it: what it told is in no state and in no checkpoint."""
@@ -324,6 +325,7 @@ def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_p
     assert held(owners) == [0.0] * 4
 
 
+@pytest.mark.full
 def test_an_owner_that_could_not_be_told_of_the_end_is_named(owners, tmp_path, silent):
     """It may hold a part of its budget for the run; going on with a run that has ended tells it again."""
 

@@ -138,6 +138,7 @@ def test_a_step_is_measured_on_all_records(iris):
     np.testing.assert_array_equal(step_records(prepared), prepared.sizes)
 
 
+@pytest.mark.full
 def test_training_asks_as_planned_and_resumes_to_the_same_end(iris, tmp_path):
     """Transforms and momentum are in the checkpoint: a stop between two evaluations changes nothing."""
     prepared, plan = iris
@@ -158,6 +159,7 @@ def test_training_asks_as_planned_and_resumes_to_the_same_end(iris, tmp_path):
     assert np.all(plan.spent(whole.uploads[0]) <= plan.budget.epsilon)
 
 
+@pytest.mark.full
 def test_a_comparison_trains_the_plan_beside_the_grid(iris):
     prepared, plan = iris
     comparison = compare(plan, *prepared.trained(), prepared.study)

@@ -294,6 +294,7 @@ def test_private_fl_is_used_behind_each_owners_own_transform(at_home):
     assert entry.home["shared"] == pytest.approx(np.mean(right))
 
 
+@pytest.mark.full
 def test_mr_mtl_enters_for_owners_alone_and_stands_with_each_owners_own_model(at_home, monkeypatch):
     monkeypatch.setattr(contest_home, "PUBLISHED", {})
     assert "MR-MTL" not in {entry.name for entry in at_home[1].entries}

@@ -168,6 +168,7 @@ def test_an_owner_that_is_missing_is_left_out_and_the_noise_is_larger(deployment
         assert np.linalg.norm(mean) < np.linalg.norm(everybody)  # of more noise less is left
 
 
+@pytest.mark.full
 def test_too_few_answers_begin_no_training_and_it_goes_on_once_they_come(deployment, tmp_path):
     with Owners(deployment, tmp_path) as owners:
         silent_two = spoiled(owners, lambda owner, before, data: [data] if owner == "a" else [None])

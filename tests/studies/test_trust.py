@@ -230,6 +230,7 @@ def test_what_a_trusted_server_asks_of_owners_is_paid_for_by_the_noise_of_the_wh
         assert not demand.trust.owners_add
 
 
+@pytest.mark.full
 def test_trials_plan_for_the_noise_of_the_sum_and_say_what_other_trust_would_bring():
     free = {"name": "fedsgd-dpc", "clients_per_round": 6, "rounds": 10, "step_decay": "none"}
     free |= {"momentum": 0.0, "averaging": 0.0, "steering": 0.0, "weighting": 0.0}

@@ -229,6 +229,7 @@ def auto(**tables):
     return {**raw, "algorithm": {k: v for k, v in raw["algorithm"].items() if k != "estimation_rounds"}}
 
 
+@pytest.mark.full
 def test_one_stage_is_the_default_and_says_from_which_spread_two_would_pay():
     _, plan = prepared_and_plan(auto())
     assert plan.pilot is None

@@ -188,6 +188,7 @@ def test_what_owners_tell_is_sorted_and_holds_nothing_that_changes(known):
     assert not any({"head", "spent"} & one.keys() for one in told)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path):
     """With noise zero: the same plan, theta to 1e-5, curves and uploads."""
@@ -424,6 +425,7 @@ seeds = 1
 )
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_a_server_without_records_asks_for_the_mean_of_all_that_nobody_holds(tmp_path, tables, monkeypatch):
     """Unlike budgets and sizes; with no noise drawn it is what the whole table tells."""
@@ -463,6 +465,7 @@ seeds = 1
 """
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_a_server_without_records_asks_for_the_mean_of_numbers_that_nobody_holds(tmp_path, tables):
     """The radius of a nucleus, 14 in the mean: training starts there, and not at 0."""

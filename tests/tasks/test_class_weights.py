@@ -56,6 +56,7 @@ def test_no_weight_lets_a_record_exceed_the_clip(loss, norm, scale, seed):
     assert np.linalg.norm(result, ORDER[norm]) <= 0.5
 
 
+@pytest.mark.full
 @CLASSIFIERS
 def test_losses_and_mean_gradients_are_those_of_the_weighted_loss(loss):
     """The divisor is the number of records, which is public, and not the sum of their weights."""
@@ -70,6 +71,7 @@ def test_losses_and_mean_gradients_are_those_of_the_weighted_loss(loss):
     assert model.condense(batch) is batch
 
 
+@pytest.mark.full
 @CLASSIFIERS
 def test_a_weight_of_two_is_a_record_twice(loss):
     plain, theta, batch = make_problem(loss)

@@ -72,6 +72,7 @@ def given(case):
     return function, [jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in shapes]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_and_gradients_are_those_of_the_plain_ones(case):
     function, arguments = given(case)
@@ -129,6 +130,7 @@ SIDE_BY_SIDE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", SIDE_BY_SIDE)
 def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_are_quick_in(case):
     """XLA on CPU computes others in a loop number by number."""

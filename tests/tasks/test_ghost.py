@@ -305,6 +305,7 @@ def test_a_clipped_record_wastes_no_more_than_a_few_roundings():
             assert 1 - waste <= np.linalg.norm(total) / np.float64(np.float32(1e-4)) <= 1 - 2.0**-21
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
 def test_a_record_whose_gradient_is_not_finite_contributes_zero(bad):
     task, theta, batch, _ = made("positions")
@@ -313,6 +314,7 @@ def test_a_record_whose_gradient_is_not_finite_contributes_zero(bad):
     np.testing.assert_allclose(total(batch._replace(x=batch.x.at[4].set(bad))), without, atol=1e-6)
 
 
+@pytest.mark.full
 def test_a_token_beyond_the_table_is_treated_as_the_model_does():
     """Read one by one (clipped) it is the last row; as an array (filled) a number that is none."""
     rng = np.random.default_rng(0)

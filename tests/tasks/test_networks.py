@@ -144,6 +144,7 @@ def test_padding_contributes_nothing():
     np.testing.assert_allclose(compiled(task, "l1")(masked, 0.5), expected, atol=1e-5)
 
 
+@pytest.mark.full
 @NORMS
 @pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge", "squared"])
 def test_a_linear_function_agrees_with_the_linear_model(loss, norm):

@@ -203,6 +203,7 @@ def test_what_cannot_be_run_is_refused_by_name(source, said, write):
         made(write(source))
 
 
+@pytest.mark.full
 def test_a_module_that_is_not_there_is_refused_with_where_it_was_looked_for(tmp_path):
     with pytest.raises(ConfigError, match=r"no my/module\.py in .*put it beside the study's file"):
         digest_of("my.module:make", tmp_path)

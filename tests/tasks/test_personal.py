@@ -102,6 +102,7 @@ def test_losses_are_those_of_the_plain_model(name):
     np.testing.assert_allclose(jax.jit(personal.losses)(phi, batch), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [("softmax", True), "colours"], ids=str)
 def test_the_identity_is_the_shared_task(name):
     personal, phi, batch = problem(name)
@@ -191,6 +192,7 @@ def test_padding_contributes_nothing():
         np.testing.assert_allclose(compiled(personal, "l1")(phi, spoilt, 0.5), expected, atol=1e-5)
 
 
+@pytest.mark.full
 def test_steps_on_phi_learn_what_the_shared_model_of_others_misses():
     """Digits in the negative: a model fitted to the plain ones recovers by its transform, without theta."""
     data, task = digits(), LinearModel(64, 10, "softmax")

@@ -240,7 +240,7 @@ def best_loss(federation, pooling, clip):
     return run.final_loss.reshape(2, 2).mean(axis=1).min()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.data
 def test_pooled_images_with_half_the_clip_learn_more_under_laplace_noise(data_dir):
     """Measured 0.53 against 0.62 with steps planned for each; the noise of seeds is 0.02."""

@@ -58,6 +58,7 @@ def test_no_weight_lets_a_record_exceed_the_clip(loss, norm):
         assert np.linalg.norm(result, ORDER[norm]) <= 0.5
 
 
+@pytest.mark.full
 @LOSSES
 def test_a_weight_of_two_is_the_record_twice_in_losses_gradients_and_scores(loss):
     model, plain, theta, batch, weights = problem(loss)

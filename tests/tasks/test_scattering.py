@@ -39,6 +39,7 @@ def image(height, width):
     return ((1 + np.sin(0.4 * i + 0.02 * j * j)) * (i + 2 * j) / (height + 2 * width)).astype(np.float32)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", KYMATIO, ids=str)
 def test_its_numbers_are_those_of_kymatio(shape):
     found = scattering(jnp.asarray(image(*shape)[None]))
@@ -58,6 +59,7 @@ def test_a_stroke_is_seen_by_the_wavelets_across_it_whatever_its_place():
     np.testing.assert_allclose(moved[:, 5:12, 4:12], here[:, 4:11, 4:12], atol=1e-6)
 
 
+@pytest.mark.full
 def test_colours_are_seen_apart_and_flat_squares_as_images():
     x = np.random.default_rng(0).random((2, 8, 8, 3), np.float32)
     found = np.asarray(scattering(jnp.asarray(x)))
@@ -83,6 +85,7 @@ REFERENCE = Reference.of(
 SEEN = Preparation(projection=20, reference=REFERENCE, features="scattering")
 
 
+@pytest.mark.full
 def test_channels_are_standardised_by_public_images_then_records_seen_along_their_directions():
     x = np.random.default_rng(3).random((5, 8, 8), np.float32)
     f = np.asarray(scattering(jnp.asarray(x)), float)

@@ -73,6 +73,7 @@ def test_averaging_parameters_rescales_the_model():
 # Zhou et al. ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("clients", "spent"), [(1, [0.296, 31.7, 139]), (5, [0.105, 6.27, 38.0]), (10, [0.097, 2.62, 19.3])]
 )
@@ -181,6 +182,7 @@ def test_the_printed_period_may_be_below_one_step():
     assert tau[3] > 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("budget", "most"), [(1000.0, 166), (500.0, 83)])
 def test_no_setting_of_the_printed_grid_is_paid_for(budget, most):
     """The grid has tau = 1..20 and K >= 200."""

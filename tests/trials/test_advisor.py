@@ -79,6 +79,7 @@ def entry(name: str, loss, uploads: int = 10, train: bool = True, for_owners: bo
 # Races on real public data ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short):
     """A step of 1e-9 learns nothing, one of 5 does."""
     spaces = [fixed("weiavg", 1e-9), fixed("fedsgd-dpc", 5.0), fixed("dp-fedavg", 1e-9)]
@@ -112,6 +113,7 @@ def test_common_seeds_are_fresh_and_the_same_for_all(bench, short, monkeypatch):
         assert max(seed for part in races for seed in part) < 10_000
 
 
+@pytest.mark.full
 def test_who_does_the_same_is_found_out_without_a_race(bench, short, monkeypatch):
     """Four clients alike, all asked always: weights by budget make no difference; local steps do."""
     raced = []
@@ -133,6 +135,7 @@ def test_who_does_the_same_is_found_out_without_a_race(bench, short, monkeypatch
     assert twin.found.plan.uploads.tolist() == first.found.plan.uploads.tolist()
 
 
+@pytest.mark.full
 def test_unequal_budgets_tell_algorithms_apart(short):
     facts = facts_of(epsilon=np.array([1.0, 5.0, 20.0, 40.0]))
     spaces = [fixed("fedsgd-dpc", 5.0), fixed("weiavg", 5.0)]
@@ -161,6 +164,7 @@ def test_without_time_the_first_is_tried_and_the_others_are_left_out(bench, shor
     assert "the time ran out" in left_out[0].reason
 
 
+@pytest.mark.full
 def test_progress_names_the_algorithm_and_never_falls(bench, short):
     told = []
     spaces = [fixed("fedsgd-dpc", 5.0), fixed("weiavg", 4.0)]
@@ -226,6 +230,7 @@ def test_where_a_metric_is_named_what_is_missed_of_it_decides(short):
     assert not replace(first, missed=np.full((1, 2), 1.0)).train
 
 
+@pytest.mark.full
 def test_trials_tell_the_metric_that_a_study_names(short):
     named = Bench(replace(facts_of(), metric="auc"), ["wine"])
     (one,), _ = side_by_side(named, [fixed("fedsgd-dpc", 5.0)], [None], seeds=1)
@@ -314,6 +319,7 @@ def tiny_grid(monkeypatch):
     monkeypatch.setattr(Space, "grid", Grid((6.0,), (1,), (0.5,), (1, 10, 100)))
 
 
+@pytest.mark.full
 def test_more_clients_like_these_are_found_and_are_enough_when_they_come(tiny_grid):
     """4 clients learn nothing at epsilon 0.02; the bench of so many as are named does."""
     space = replace(

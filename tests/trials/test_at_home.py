@@ -69,6 +69,7 @@ def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(fac
         assert len(set(owners[[*learnt, *tested]])) == 1
 
 
+@pytest.mark.full
 def test_scores_are_those_of_models_made_by_hand(facts_of, space_of, monkeypatch):
     """A shared model that answers everything with class 1 is right as often as class 1 occurs."""
     facts = facts_of(sizes=(20, 20))
@@ -88,7 +89,7 @@ def test_scores_are_those_of_models_made_by_hand(facts_of, space_of, monkeypatch
     np.testing.assert_allclose(found.gains[0], found.scores["tuned"] - found.scores["alone"])
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_owners_of_a_network_are_foretold_quickly(facts_of, space_of):
     """Three typical owners, one fold, few steps; and what would change the advice, under two seeds."""
 
@@ -109,6 +110,7 @@ def test_owners_of_a_network_are_foretold_quickly(facts_of, space_of):
     np.testing.assert_allclose(found.gains[0], found.scores["tuned"] - found.scores["alone"])
 
 
+@pytest.mark.full
 def test_with_little_noise_owners_of_few_records_are_told_to_share(facts_of, space_of):
     sizes = (4,) * 30
     generous = at_home(

@@ -46,6 +46,7 @@ def wine(facts_of):
     return proxy
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_trial_is_the_training_of_the_product(facts_of, space_of, wine, algorithm):
     """Where every record has weight 1: the same schedule, noise and model, to rounding."""
@@ -63,6 +64,7 @@ def test_a_trial_is_the_training_of_the_product(facts_of, space_of, wine, algori
 # Records that weigh as much as several ------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("model", "classes"), [("softmax", 3), ("logistic", 2), ("svm", 2), ("linear", None)]
 )
@@ -81,6 +83,7 @@ def test_a_record_of_weight_3_counts_as_three_do(model, classes, norm):
     np.testing.assert_allclose(*sums, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.full
 def test_a_network_weighs_records_too():
     task = make_task("cnn", (8, 8), 3)
     rng = np.random.default_rng(2)
@@ -92,6 +95,7 @@ def test_a_network_weighs_records_too():
     np.testing.assert_allclose(*sums, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_algorithm_moves_alike_by_few_weighed_records_and_by_all(facts_of, space_of, wine, algorithm):
     """Ten records of weight 3 a client, or each of them three times."""
@@ -231,6 +235,7 @@ def compilations(proxy, bench, space, caplog, treatment=None) -> int:
     return sum(record.getMessage().startswith("Compiling jit(_advance)") for record in caplog.records)
 
 
+@pytest.mark.full
 def test_tables_of_the_prior_share_one_compiled_program(facts_of, space_of, caplog):
     """Their shapes are the study's, and so is the model: the second and third compile nothing more."""
     facts = facts_of(sizes=(37, 21), record_shape=(23,), classes=3)  # as no other test has
@@ -240,6 +245,7 @@ def test_tables_of_the_prior_share_one_compiled_program(facts_of, space_of, capl
     assert [compilations(proxy, bench, space, caplog) for proxy in bench.proxies()] == [1, 0, 0]
 
 
+@pytest.mark.full
 def test_public_images_share_plans_and_algorithms_but_not_in_networks(facts_of):
     for model, groups in (("softmax", [[0, 1]]), ("two-layer-cnn", [[0], [1]])):
 
@@ -250,6 +256,7 @@ def test_public_images_share_plans_and_algorithms_but_not_in_networks(facts_of):
         assert _of_one_shape(Bench(facts, ["digits", "prior:0"]).proxies()) == groups
 
 
+@pytest.mark.full
 def test_ways_of_preparing_records_share_one_compiled_program(facts_of, space_of, caplog):
     facts = facts_of(sizes=(37, 21), record_shape=(24,), classes=3)  # as no other test has
     space, bench = space_of("fedsgd-dpc", rounds=3, clients_per_round=2), Bench(facts, ["prior:0"])
@@ -258,6 +265,7 @@ def test_ways_of_preparing_records_share_one_compiled_program(facts_of, space_of
     assert compiled == [1, 0, 0]
 
 
+@pytest.mark.full
 def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_of):
     """Two of three have one shape; between them stands another, and every score keeps its place."""
     facts = facts_of(sizes=(37, 21), record_shape=(7,), classes=3)
@@ -272,6 +280,7 @@ def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_o
     assert len(np.unique(found.loss)) == found.loss.size
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [7, 18])
 def test_settings_of_a_large_model_keep_their_places_in_lots(count, facts_of, space_of):
     """Of 1,440 parameters: seven are trained by four, eighteen are sixteen and two."""

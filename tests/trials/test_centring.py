@@ -90,6 +90,7 @@ def test_where_noise_hides_the_shares_trainings_start_at_zero(facts_of):
     assert Proxy.of(skewed(facts_of(epsilon=0.01)), "wine", CENTRED).task.start == pytest.approx((0, 0, 0))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
 @pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge"])
 def test_no_constant_outputs_have_less_loss_than_those_of_the_shares(loss, weights):

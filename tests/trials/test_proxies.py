@@ -172,6 +172,7 @@ def test_images_are_resized_to_the_shape_of_the_study(facts_of):
     assert proxy.task.dimension == 6 * 5 * 10
 
 
+@pytest.mark.full
 def test_what_is_drawn_for_images_is_images_and_large_ones_are_drawn_small_and_enlarged(facts_of):
     small, large, colour = (
         public_records(facts_of(record_shape=shape), "prior:0") for shape in ((32, 32), (64, 64), (64, 64, 3))

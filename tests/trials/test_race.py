@@ -158,6 +158,7 @@ def test_among_ties_the_largest_clip_and_the_widest_records_win(facts_of):
     assert {one.treatment for one in bench.last} == {Treatment()}, "the leader was untreated before"
 
 
+@pytest.mark.full
 def test_a_projection_that_hardly_helps_is_left_out(facts_of):
     kinds = [Treatment(), Treatment(projection=25)]
 

@@ -66,6 +66,7 @@ def test_every_plan_of_a_space_spends_at_most_the_budget_and_the_resources(
     assert plan.problem.clip_norm > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("family", "algorithm"), EVERY)
 def test_the_first_grid_holds_plans_that_ample_resources_allow(facts_of, family, algorithm):
     facts, space = facts_of(family, 5.0), Space(algorithm, most=200)

@@ -51,6 +51,7 @@ def bench(owners):
     return Bench(owners, ["wine"])
 
 
+@pytest.mark.full
 def test_losses_after_tuning_are_those_of_owners_one_by_one(bench, owners):
     (proxy,) = bench.proxies(None)
     task, rng = proxy.task, np.random.default_rng(0)
@@ -163,6 +164,7 @@ def as_optax_likes():
         yield
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("as_optax_likes")
 def test_networks_are_scored_as_owners_tune_them_one_by_one(of_network):
     (proxy,) = of_network.proxies(None)
@@ -186,6 +188,7 @@ def test_networks_are_scored_as_owners_tune_them_one_by_one(of_network):
     assert score[0, 0] == pytest.approx(np.mean(right), abs=0.01)
 
 
+@pytest.mark.full
 def test_networks_train_in_turn_and_nothing_is_trained_that_was_not_asked_for(
     of_network, space_of, monkeypatch
 ):

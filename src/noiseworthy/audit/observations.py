@@ -86,7 +86,9 @@ def observe(
         broken_at: round after which trainings stop, to go on from their checkpoint; None for no break.
     """
     plan, width, tossed = twin.target.plan, twin.noise.shape[2], twin.target.release.sampling_rate < 1
-    algorithms = [watched(twin.algorithm, world.astype(np.int32), width, tossed) for world in worlds]
+    first, *others = worlds.astype(np.int32)
+    algorithm = watched(twin.algorithm, first, width, tossed)
+    algorithms = [algorithm, *(replace(algorithm, world=world) for world in others)]
     clients = np.sort(np.asarray(twin.algorithm.cohorts, np.int64), axis=1)
     asked = np.bincount(clients.ravel(), minlength=twin.clients)
     reached: list[Checkpoint] = []

@@ -101,20 +101,16 @@ def simulate(
         BudgetExceeded: a schedule that asks a client beyond `planned`; before anything runs.
         InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
-    planned = np.broadcast_to(planned, (len(seeds), shards.clients))
-    _check_schedules(algorithms, planned, evaluate_at, seeds)
+    opened = _opened(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(np.asarray(seeds, np.uint32))
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
     states, memory = _initial(stacked, keys, shards.clients if flat is None else 0)
     if flat is not None:
-        used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
+        used = np.zeros((len(seeds), shards.clients), np.int64) if resume is None else resume.used
         memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
-    ledgers = [
-        Ledger.open(paid).charge_rounds(a.cohorts[: done.round])
-        for paid, a in zip(planned, algorithms, strict=True)
-    ]
+    ledgers = _charged(opened, algorithms, slice(done.round))
     states, memory = _reached(done, states, memory)
     if flat is None:
         stacked, states, memory, tested, run = on_devices(
@@ -127,7 +123,7 @@ def simulate(
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
         window = slice(done.round, int(stop))
-        ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
+        ledgers = _charged(ledgers, algorithms, window)
         before_segment(done.round, int(stop))
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
@@ -139,20 +135,31 @@ def simulate(
     return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
 
 
-def _check_schedules(
+def _opened(
     algorithms: Sequence[Algorithm],
     planned: NDArray[np.int64],
     evaluate_at: NDArray[np.int64],
     seeds: Sequence[int],
-) -> None:
-    """Every schedule must be paid for to its end, because compiled rounds ask no ledger."""
+) -> list[Ledger]:
+    """A ledger for each training; its schedule must be paid for to the end, as compiled rounds ask none."""
     if not algorithms or len(algorithms) != len(seeds):
         raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
     rounds = int(evaluate_at[-1])
-    for algorithm, paid in zip(algorithms, planned, strict=True):
-        if rounds > len(algorithm.cohorts):
-            raise InvalidInput(f"a schedule of {len(algorithm.cohorts)} rounds cannot run {rounds} rounds")
-        Ledger.open(paid).charge_rounds(algorithm.cohorts[:rounds])
+    shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
+    if rounds > shortest:
+        raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
+    each = [planned] if planned.ndim == 1 else planned
+    opened = [Ledger.open(paid) for paid in each] * (len(seeds) if planned.ndim == 1 else 1)
+    _charged(opened, algorithms, slice(rounds))
+    return opened
+
+
+def _charged(ledgers: list[Ledger], algorithms: Sequence[Algorithm], rounds: slice) -> list[Ledger]:
+    """Ledgers after rounds of their schedules; trainings that share both share what they are charged."""
+    pairs = [(ledger, algorithm.cohorts) for ledger, algorithm in zip(ledgers, algorithms, strict=True)]
+    each = {(id(ledger), id(cohorts)): (ledger, cohorts) for ledger, cohorts in pairs}
+    made = {key: ledger.charge_rounds(cohorts[rounds]) for key, (ledger, cohorts) in each.items()}
+    return [made[id(ledger), id(cohorts)] for ledger, cohorts in pairs]
 
 
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:

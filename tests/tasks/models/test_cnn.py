@@ -32,6 +32,7 @@ def test_the_networks_have_the_parameters_of_their_papers(task, dimension):
     assert jax.eval_shape(task.initial, jax.random.key(0)).shape == (dimension,)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("image", [(8, 4), (8, 4, 3)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_network_is_that_of_its_paper(name, image):

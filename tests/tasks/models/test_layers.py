@@ -36,6 +36,7 @@ def by_scipy(weight, x, mode="same"):
     return np.stack(channels, axis=-1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_convolution_is_that_of_scipy(name):
     @jax.jit
@@ -48,6 +49,7 @@ def test_every_convolution_is_that_of_scipy(name):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("margin", "stride"), [(0, 1), (1, 1), (0, 2), (1, 2), (2, 3)])
 @pytest.mark.parametrize("name", ["image", "volume"])
 def test_margins_and_strides_take_their_windows(name, margin, stride):

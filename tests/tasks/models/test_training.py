@@ -82,6 +82,7 @@ def make_batch(name, n):
     return Batch(MAKERS[name]().prepare(x), jnp.asarray(y), jnp.ones(n))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["two-layer-cnn", "group-cnn", "lstm", *LARGE])
 def test_gradients_are_those_of_the_records(name):
     """Mean of all and clipped sum, against single gradients of the loss, one of three records masked."""
@@ -122,6 +123,7 @@ def test_local_steps_learn(name):
     assert float(after.accuracy) > float(before.accuracy)
 
 
+@pytest.mark.full
 @NETWORKS
 def test_one_setting_is_one_object_and_the_key_alone_makes_the_start(name):
     task = MAKERS[name]()

@@ -40,6 +40,7 @@ def textbook(theta, x):
     return hidden.mean(axis=(0, 1)) @ dense_weight.reshape(512, 2) + dense_bias
 
 
+@pytest.mark.full
 def test_the_network_is_the_textbook_one():
     task, x = vgg11(2, (32, 32)), jax.random.normal(jax.random.key(1), (32, 32))
     theta = 1.5 * task.initial(jax.random.key(0))
