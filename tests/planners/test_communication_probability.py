@@ -361,7 +361,6 @@ def anything(draw):
     return asked, values, how
 
 
-@pytest.mark.full
 @given(anything())
 def test_every_plan_satisfies_the_accountant_and_the_contract(case):
     asked, values, how = case

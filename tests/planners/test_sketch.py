@@ -45,7 +45,6 @@ def test_a_stated_poisson_plan_calibrates_once_and_its_figure_in_coarse_steps(mo
     assert max(coarse) <= 512
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("ratio", "releases"), [(0.6, 2), (0.5, 24)])
 def test_a_coarse_distribution_says_no_less_and_hardly_more(ratio, releases):
     full, coarse = (

@@ -314,7 +314,6 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
             assert owners.rows(name) == list(enumerate(due, 1))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("answers", [2, 8], ids=["in the first stage", "in the second"])
 def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
     deployment = deployment_of(TWO_STAGES)
@@ -434,7 +433,6 @@ def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, sile
     assert done.told.late == 0
 
 
-@pytest.mark.full
 def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment, owners, tmp_path, silent):
     """It is waited for once; then it must say a word before it is asked for a release again."""
     gone = "client 2"
@@ -467,7 +465,6 @@ def left_out(deployment: Deployment, names: list[str]) -> np.ndarray:
     return theta
 
 
-@pytest.mark.full
 def test_a_late_reply_is_taken_note_of_and_its_owner_asked_again(deployment, owners, tmp_path, silent):
     slow, exchange = "client 1", spoiled(owners, lambda owner, before, data: [data])
     first: list[bytes] = []

@@ -231,7 +231,6 @@ def test_a_run_ends_after_three_void_sums_of_a_round_and_spends_no_more(first, t
         assert all(gateway.about.leased == 0 for gateway in owners.opened.values())
 
 
-@pytest.mark.full
 def test_a_round_with_too_few_owners_costs_nothing_and_a_resumed_run_counts_on(tmp_path, silent, numbers):
     deployment = deployment_of(SHORT)
     with Owners(deployment, tmp_path) as owners:

@@ -209,7 +209,6 @@ def test_uniform_counts_differ_by_one_at_most(k, t, n):
     assert counts.max() <= t
 
 
-@pytest.mark.full
 def test_training_asks_every_client_exactly_as_often_as_planned(iris):
     prepared, plan = iris
     assert plan.releases.min() < plan.releases.max()

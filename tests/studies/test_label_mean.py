@@ -219,7 +219,6 @@ def test_it_starts_there_where_a_study_states_how_records_are_treated(folder):
         assert plan.prepared.task.start == (one.plan.ranges.label_mean,)
 
 
-@pytest.mark.full
 def test_training_starts_there_and_books_and_papers_tell_it(folder, plan):
     run = folder / "run"
     train_in(plan, run, name="scores")

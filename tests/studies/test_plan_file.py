@@ -104,7 +104,6 @@ def read_back(study, folder):
     return again.plan
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("method", "noise"), PAIRS)
 def test_every_method_and_mechanism_reads_back_to_an_equal_plan(method, noise, tmp_path):
     plan = read_back(study_of(method, noise), tmp_path)

@@ -337,7 +337,6 @@ def test_a_plan_by_trial_says_what_it_rests_on(by_trial):
     assert plan.rounds <= 8
 
 
-@pytest.mark.full
 def test_planning_by_trial_reads_no_private_feature_or_label(by_trial):
     """Permuted labels, replaced features, another test set, sizes fixed: the plan stays to the last bit."""
     prepared, decision = by_trial

@@ -138,7 +138,6 @@ def test_a_step_is_measured_on_all_records(iris):
     np.testing.assert_array_equal(step_records(prepared), prepared.sizes)
 
 
-@pytest.mark.full
 def test_training_asks_as_planned_and_resumes_to_the_same_end(iris, tmp_path):
     """Transforms and momentum are in the checkpoint: a stop between two evaluations changes nothing."""
     prepared, plan = iris

@@ -88,7 +88,6 @@ def test_a_plan_that_counts_on_fewer_clients_than_it_asks_is_refused(made):
         check_sound(replace(plan, problem=replace(plan.problem, trust=Trust("central"))))
 
 
-@pytest.mark.full
 def test_every_client_takes_part_by_a_coin_of_its_own_in_each_round_of_each_seed(made):
     algorithm = jax.tree.map(jnp.asarray, make(made.plan, made.prepared.trained()[1], 0))
     shards = Shards.load(*made.prepared.trained(), condensed=algorithm.condensed)

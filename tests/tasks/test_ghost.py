@@ -305,7 +305,6 @@ def test_a_clipped_record_wastes_no_more_than_a_few_roundings():
             assert 1 - waste <= np.linalg.norm(total) / np.float64(np.float32(1e-4)) <= 1 - 2.0**-21
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
 def test_a_record_whose_gradient_is_not_finite_contributes_zero(bad):
     task, theta, batch, _ = made("positions")

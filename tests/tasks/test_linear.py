@@ -208,7 +208,6 @@ def test_labels_and_products_that_are_not_finite_contribute_zero(norm):
     np.testing.assert_allclose(compiled(model, norm)(theta, broken, 0.5), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.full
 @LOSSES
 @BIAS
 def test_padding_contributes_nothing(loss, bias):

@@ -62,7 +62,6 @@ def by_hand(task, theta, x, y, whose, clip=None, norm="l2"):
     return sum(part * mean for part, mean in zip(kept, means, strict=True))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("name", "norm"), [*product(MODELS, ("l1", "l2"))])
 def test_gradients_are_those_of_one_person_after_the_other(name, norm):
     model, (x, y, whose) = MODELS[name], people()

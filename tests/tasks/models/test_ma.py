@@ -90,7 +90,6 @@ def test_the_network_is_the_textbook_one(name):
     np.testing.assert_allclose(jax.jit(task.outputs)(theta, x), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.full
 def test_one_record_does_not_reach_the_gradient_of_another():
     """With batch norm it would. The sum over two records less that over one is the second one's own."""
     task = group_cnn(3, (10, 10))
