@@ -34,7 +34,6 @@ def prepared(monkeypatch):
     return calls
 
 
-@pytest.mark.full
 def test_what_was_computed_once_is_read_and_other_records_or_maps_are_computed(folder, prepared):
     first = rows_of(TASK, X)
     np.testing.assert_array_equal(rows_of(TASK, X), first)

@@ -101,13 +101,14 @@ def simulate(
         BudgetExceeded: a schedule that asks a client beyond `planned`; before anything runs.
         InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
+    planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     opened = _opened(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(np.asarray(seeds, np.uint32))
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
     states, memory = _initial(stacked, keys, shards.clients if flat is None else 0)
     if flat is not None:
-        used = np.zeros((len(seeds), shards.clients), np.int64) if resume is None else resume.used
+        used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
         memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
     ledgers = _charged(opened, algorithms, slice(done.round))
@@ -122,8 +123,7 @@ def simulate(
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
-        window = slice(done.round, int(stop))
-        ledgers = _charged(ledgers, algorithms, window)
+        ledgers = _charged(ledgers, algorithms, slice(done.round, int(stop)))
         before_segment(done.round, int(stop))
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
@@ -148,8 +148,8 @@ def _opened(
     shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
     if rounds > shortest:
         raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
-    each = [planned] if planned.ndim == 1 else planned
-    opened = [Ledger.open(paid) for paid in each] * (len(seeds) if planned.ndim == 1 else 1)
+    each = planned if planned.strides[0] else planned[:1]  # one row that was broadcast is one ledger
+    opened = [Ledger.open(paid) for paid in each] * (len(seeds) // len(each))
     _charged(opened, algorithms, slice(rounds))
     return opened
 
