@@ -26,7 +26,7 @@ from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks import LinearModel, model_task
 from noiseworthy.trials.dealing import weighted
 
 SIZES = np.array([40, 9, 5, 8, 6, 16])
@@ -140,8 +140,10 @@ def records_of(sizes) -> flat.FlatRecords:
     return flat.FlatRecords.of(x, Ragged.of(x.rows[:, 0], x.sizes), SQUARED, condensed=False)
 
 
-def test_windows_hold_each_client_of_each_round_once_with_its_records(monkeypatch):
-    monkeypatch.setattr(flat, "_WINDOW", 300)
+@pytest.mark.parametrize("limit", ["_WINDOW", "_TRAVELS"])
+def test_windows_hold_each_client_of_each_round_once_with_its_records(limit, monkeypatch):
+    monkeypatch.setattr(flat, "room", lambda cached, sharers=1: cached if limit == "_WINDOW" else 10**9)
+    monkeypatch.setattr(flat, limit, 300)
     rng, sizes = np.random.default_rng(0), [1, 2, 5, 17, 65, 256, 3, 1000, 4, 16, 1, 30]
     train = records_of(sizes)
     cohorts = [rng.permutation(12)[:7] for _ in range(6)]
@@ -163,6 +165,14 @@ def test_windows_hold_each_client_of_each_round_once_with_its_records(monkeypatc
             round_ += int(step.ends)
         assert sum(sizes[c] for c in window.asked) <= max(300, max(sizes))
     assert [sorted(asked) for asked in seen] == [sorted(cohort.tolist()) for cohort in cohorts]
+
+
+def test_a_device_with_room_computes_clients_of_linear_models_together_and_networks_as_a_cpu(monkeypatch):
+    train = records_of([3000] * 40)
+    network = replace(train, task=model_task(lambda w, x: x @ w, np.zeros((1, 1))))
+    assert train.at_once(40, 0) == network.at_once(40, 0) == (16,)
+    monkeypatch.setattr(flat, "room", lambda cached, sharers: 10**9)
+    assert (train.at_once(40, 0), network.at_once(40, 0)) == ((40,), (16,))
 
 
 def test_a_window_of_a_small_cohort_reads_no_record_of_the_others():

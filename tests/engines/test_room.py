@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import Federation
-from noiseworthy.engines import resident
+from noiseworthy.engines import flat, resident
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.dp_fedavg import planner as local_steps
@@ -49,7 +49,8 @@ def asked(monkeypatch):
 
     def rooms(numbers):
         told = []
-        monkeypatch.setattr(resident, "room", lambda cached, sharers=1: told.append(sharers) or numbers)
+        for module in (resident, flat):
+            monkeypatch.setattr(module, "room", lambda cached, sharers=1: told.append(sharers) or numbers)
         jax.clear_caches()
         return told
 

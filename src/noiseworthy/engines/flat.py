@@ -22,13 +22,15 @@ from noiseworthy.methods.local import Numbers
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.chunks import room
 
 STEPS = 512
 """Steps of a window at most."""
-_WINDOW, _LEAST = 2**22, 2**19
-"""Numbers of the records of a window at most, but for a client that has more; and room that each has."""
+_WINDOW, _TRAVELS, _LEAST = 2**22, 3 * 2**23, 2**19
+"""Numbers of the records of a window at most, but for a client that has more: on a CPU, and where windows
+travel to another device, three quarters of what they then have room for; and room that each has."""
 _BLOCK, _CLIENTS = 50_000, 128
-"""Numbers and clients of a step at most; larger blocks gain nothing."""
+"""Numbers of clients side by side at most, on a CPU and of networks; and clients of a step."""
 MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 
@@ -139,9 +141,9 @@ class FlatRecords:
             cohort: clients that are asked in a round.
             model: numbers of a model of a client's own; 0 where all compute with the same.
         """
-        most = min(cohort, _CLIENTS)
+        most, numbers = min(cohort, _CLIENTS), room_for_clients(self.task)
         return tuple(
-            min(most, max(1, _BLOCK // (width * self.numbers + MODEL_WEIGHT * model)))
+            min(most, max(1, numbers // (width * self.numbers + MODEL_WEIGHT * model)))
             for width in self.widths
         )
 
@@ -152,7 +154,7 @@ class FlatRecords:
             cohorts: of each round.
             at_once: clients of a step, of each level.
         """
-        most = max(1, _WINDOW // self.numbers)
+        most = max(1, min(room(_WINDOW), _TRAVELS) // self.numbers)
         rows: int = 0
         held: list[_Block] = []
         for cohort in cohorts:
@@ -185,7 +187,8 @@ class FlatRecords:
         asked, slots = np.unique(every, return_inverse=True)
         sizes = self.x.sizes[asked]
         starts = np.cumsum(sizes) - sizes
-        room = _room(int(sizes.sum()) + max(self.widths[block.level] for block in blocks), self.numbers)
+        needed = int(sizes.sum()) + max(self.widths[block.level] for block in blocks)
+        length = _length(needed, max(1, _LEAST // self.numbers))
         step = np.repeat(np.arange(len(blocks)), lengths)
         column = np.arange(len(every)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
@@ -206,8 +209,13 @@ class FlatRecords:
             table(starts[slots]),
             table(sizes[slots]),
         )
-        x, y = (held.of_clients(asked, room) for held in (self.x, self.y))
+        x, y = (held.of_clients(asked, length) for held in (self.x, self.y))
         return Window(x, y, steps, len(blocks), asked)
+
+
+def room_for_clients(task: Task, trainings: int = 1) -> int:
+    """Numbers of clients that are computed together, of each of some trainings; of networks few anywhere."""
+    return room(_BLOCK, trainings) if isinstance(task, LinearModel) else _BLOCK
 
 
 def shard_of(task: Task, condensed: bool, x: Array, y: Array, mask: Array) -> Shard:
@@ -216,17 +224,12 @@ def shard_of(task: Task, condensed: bool, x: Array, y: Array, mask: Array) -> Sh
     return task.condense(batch) if condensed and isinstance(task, LinearModel) else batch
 
 
-def _room(rows: int, numbers: int) -> int:
-    """Rows of a window's arrays: one of few sizes, each of which is a program of its own."""
-    room = max(1, _LEAST // numbers)
-    while room < rows:
-        room *= 4
-    return room
-
-
 def padded_rows(rows: NDArray[Any], least: int = 128) -> NDArray[Any]:
     """Rows followed by zeros up to one of few lengths."""
-    room = least
-    while room < len(rows):
-        room *= 4
-    return np.concatenate([rows, np.zeros((room - len(rows), *rows.shape[1:]), rows.dtype)])
+    zeros = np.zeros((_length(len(rows), least) - len(rows), *rows.shape[1:]), rows.dtype)
+    return np.concatenate([rows, zeros])
+
+
+def _length(rows: int, least: int) -> int:
+    """Of arrays that have room for some rows: one of few, each of which is a program of its own."""
+    return _length(rows, 4 * least) if least < rows else least

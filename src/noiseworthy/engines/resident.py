@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
-from noiseworthy.engines.flat import MODEL_WEIGHT
+from noiseworthy.engines.flat import MODEL_WEIGHT, room_for_clients
 from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.engines.spans import span_of, with_products
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
@@ -25,8 +25,6 @@ from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.chunks import room
 
-_BLOCK_ELEMENTS = 50_000
-"""Clients of a cohort are mapped in blocks of at most so many numbers on a CPU, and always for networks."""
 _JOINT_ELEMENTS = 1_000_000
 """Records of clients that one product serves lie end to end in blocks of at most so many numbers on a CPU."""
 _GATHER_ELEMENTS = 4_000_000
@@ -186,8 +184,7 @@ def _round(
         kept = clients if groups else places
         own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
         elements = held[0][0].size + MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
-        linear = isinstance(algorithm.task, LinearModel)
-        most = room(_BLOCK_ELEMENTS, layout.mapped) if linear else _BLOCK_ELEMENTS
+        most = room_for_clients(algorithm.task, layout.mapped)
         part, own = _sum_in_blocks(reply, (places, clients, own), most // elements)
         memory = jax.tree.map(lambda old, new, kept=kept: old.at[kept].set(new), memory, own)
         total = total + part
