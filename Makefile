@@ -12,7 +12,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-AS_USERS := $(addprefix tests/,audit privacy statistical engines/test_simulation.py engines/test_devices.py)
+AS_USERS := $(addprefix tests/,audit privacy statistical engines/test_noise.py)
 
 .PHONY: quickstart test test-all search mutants lint reference site clean
 

@@ -46,7 +46,6 @@ print(json.dumps(told))
 """
 
 
-@pytest.fixture(scope="module")
 def told() -> dict:
     """What a process with four devices says of each case."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
@@ -56,27 +55,20 @@ def told() -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("case", "trainings", "clients"),
-    [
+def test_four_devices_give_the_numbers_of_one_by_one_sum_a_round_and_go_on_from_a_checkpoint():
+    """One test of all cases: they share a process, which is started by whoever asks for one of them."""
+    seen = told()
+    for case, trainings, clients in (
         ("everybody", 1, 4), ("seeds", 4, 1), ("shared seeds", 2, 2), ("memory", 1, 4), ("span", 1, 4),
-    ],
-)  # fmt: skip
-def test_four_devices_give_the_numbers_of_one_by_one_sum_a_round(told, case, trainings, clients):
-    seen = told[case]
-    assert seen["mesh"] == {"trainings": trainings, "clients": clients}
-    assert seen["program"] == [int(clients > 1), 0, 0], "all-reduce, all-gather, all-to-all"
-    assert seen["moved"] > 0.01
-    assert seen["apart"] <= 1e-6 * max(1.0, seen["moved"])
-
-
-def test_what_clients_remember_goes_on_from_a_checkpoint(told):
-    assert told["memory"]["resumed"] <= 1e-6
-
-
-def test_a_cohort_that_no_two_devices_divide_stays_on_one(told):
-    assert told["indivisible"]["mesh"] == {}
-    assert told["indivisible"]["apart"] == 0
+    ):  # fmt: skip
+        here = seen[case]
+        assert here["mesh"] == {"trainings": trainings, "clients": clients}, case
+        assert here["program"] == [int(clients > 1), 0, 0], f"{case}: all-reduce, all-gather, all-to-all"
+        assert here["moved"] > 0.01, case
+        assert here["apart"] <= 1e-6 * max(1.0, here["moved"]), case
+    assert seen["memory"]["resumed"] <= 1e-6
+    assert seen["indivisible"]["mesh"] == {}, "a cohort that no two devices divide stays on one"
+    assert seen["indivisible"]["apart"] == 0
 
 
 @pytest.mark.parametrize(

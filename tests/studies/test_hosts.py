@@ -63,7 +63,6 @@ print(json.dumps(told))
 """
 
 
-@pytest.fixture(scope="module")
 def told() -> list[dict]:
     """What each of two processes with two devices says of each case."""
     with socket.socket() as free:
@@ -84,26 +83,21 @@ def told() -> list[dict]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("case", "trainings", "clients"),
-    [
-        ("everybody", 1, 4), ("seeds", 4, 1), ("shared seeds", 2, 2), ("memory", 1, 4), ("span", 1, 4),
-        ("train seeds", 4, 1), ("train network", 2, 2),
-    ],
-)  # fmt: skip
-def test_two_processes_of_two_devices_give_the_numbers_of_one(told, case, trainings, clients):
-    for seen in (process[case] for process in told):
-        assert seen["mesh"] == {"trainings": trainings, "clients": clients}
-        assert seen["of"] == [0, 0, 1, 1]
-        assert seen["moved"] > 0.01
-        assert seen["apart"] <= 1e-6 * max(1.0, seen["moved"])
-        assert seen["resumed"] <= 1e-6
-
-
-@pytest.mark.full
-def test_work_that_no_two_processes_can_share_is_done_by_each(told):
-    for seen in (process["indivisible"] for process in told):
-        assert (seen["mesh"], seen["apart"]) == ({}, 0)
+def test_two_processes_of_two_devices_give_the_numbers_of_one():
+    """One test of all cases: they share two processes, which are started by whoever asks for one of them."""
+    for seen in told():
+        for case, trainings, clients in (
+            ("everybody", 1, 4), ("seeds", 4, 1), ("shared seeds", 2, 2), ("memory", 1, 4), ("span", 1, 4),
+            ("train seeds", 4, 1), ("train network", 2, 2),
+        ):  # fmt: skip
+            here = seen[case]
+            assert here["mesh"] == {"trainings": trainings, "clients": clients}, case
+            assert here["of"] == [0, 0, 1, 1], case
+            assert here["moved"] > 0.01, case
+            assert here["apart"] <= 1e-6 * max(1.0, here["moved"]), case
+            assert here["resumed"] <= 1e-6, case
+        alone = seen["indivisible"]
+        assert (alone["mesh"], alone["apart"]) == ({}, 0), "what no two processes can share is done by each"
 
 
 def test_a_run_folder_of_several_processes_is_refused(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -99,16 +100,16 @@ def test_no_constant_outputs_have_less_loss_than_those_of_the_shares(loss, weigh
     task = LinearModel(1, outputs, loss, bias=1.0, class_weights=weights)
     x, held = jnp.array([[0.0, 1.0]] * 2), shares * np.array(weights or 1)
 
+    @jax.vmap
     def missed(z):
         theta = jnp.zeros((2, outputs)).at[-1].set(z).ravel()
         plain = replace(task, class_weights=None)
-        return float(held @ np.asarray(plain.losses(theta, Batch(x, jnp.array([0, 1]), jnp.ones(2)))))
+        return jnp.asarray(held, z.dtype) @ plain.losses(theta, Batch(x, jnp.array([0, 1]), jnp.ones(2)))
 
     found = constant_of_shares(task, shares)
-    least = min(
-        missed(np.full(outputs, z) * [[1.0], [1.0, -1.0]][outputs - 1]) for z in np.linspace(-3, 3, 1201)
-    )
-    assert missed(np.array(found)) == pytest.approx(least, abs=1e-5)
+    every = np.linspace(-3, 3, 1201, dtype=np.float32)[:, None] * np.array([1, -1], np.float32)[:outputs]
+    least = float(missed(jnp.asarray(every)).min())
+    assert float(missed(jnp.asarray([found], jnp.float32))[0]) == pytest.approx(least, abs=1e-5)
     assert sum(found) == pytest.approx(0) or outputs == 1
 
 
