@@ -9,6 +9,7 @@
 # make search, for the night, tries the properties on new examples; one that fails is kept with @example
 # and make mutants checks that the audit catches broken copies of the product and passes sound ones, in minutes
 PYTHON ?= python3
+unexport PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile all modules anew
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
