@@ -9,6 +9,7 @@ import os
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from shutil import disk_usage
 from typing import IO, Any
 
 import jax
@@ -48,6 +49,12 @@ for name, value in {
         os.environ[name] = str(value)
         if name.startswith("JAX_"):
             jax.config.update(name.lower(), value)
+
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and disk_usage(MEMORY).free > 2**31:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+"""Ledgers write through to a disk, for which deployments would wait a fifth of their time. Memory outlives a
+killed process, too."""
 
 mlir.make_ir_context = cache(mlir.make_ir_context)
 """Programs of a process share what they are lowered in: to make it takes as long as to lower a small one."""
