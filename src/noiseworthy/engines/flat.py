@@ -27,8 +27,8 @@ from noiseworthy.tasks.chunks import room
 STEPS = 512
 """Steps of a window at most."""
 _WINDOW, _TRAVELS, _LEAST = 2**22, 3 * 2**23, 2**19
-"""Numbers of the records of a window at most, but for a client that has more: on a CPU, and where windows
-travel to another device, three quarters of what they then have room for; and room that each has."""
+"""Numbers of the records of a window at most, unless one client has more: on a CPU, and where windows travel
+to another device (three quarters of what is sent); and the least that a window has room for."""
 _BLOCK, _CLIENTS = 50_000, 128
 """Numbers of clients side by side at most, on a CPU and of networks; and clients of a step."""
 MODEL_WEIGHT = 8
