@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -40,7 +41,7 @@ class SimulationWarning(UserWarning):
     """Public facts were read off the data, so that no epsilon covers what they tell."""
 
 
-class _Estimator(BaseEstimator):
+class _Estimator(BaseEstimator, ABC):
     """What both kinds share.
 
     Parameters are kept as they are given, and looked at in `fit`.
@@ -74,10 +75,18 @@ class _Estimator(BaseEstimator):
         checked: Any = validate_data
         return checked(self, *arrays, dtype=np.float64, **how)
 
-    def _fitted(
-        self, x: NDArray[np.float64], labels: NDArray, groups: ArrayLike | None, label: dict[str, Any]
-    ) -> Self:
-        """Plan and train on arrays that were checked; labels are classes 0..K-1 or numbers in [-1, 1]."""
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Plan and train.
+
+        Args:
+            X: records, shape (n, d).
+            y: labels or targets, shape (n,).
+            groups: whose each record is, shape (n,); None takes them all for one client's.
+
+        Raises:
+            InvalidInput: parameters out of range, or a plan that is worth no training.
+        """
+        x, labels, label = self._numbered(X, y)
         schema = Schema.model_validate({**self._columns(x), _LABEL: {"role": "label", **label}})
         federation = _federation(schema.encode(_by_name(schema, x)), labels, groups, schema)
         seed = _seed(self.random_state)
@@ -92,10 +101,15 @@ class _Estimator(BaseEstimator):
         if kept is None:
             raise InvalidInput(f"an estimator trains models by name, got {type(task).__name__}")
         unscored = kept.description.model_copy(update={"metrics": None})
-        self.model_ = Model(kept._replace(description=unscored), task)
+        model = Model(kept._replace(description=unscored), task)
+        self.model_ = _in_units(model, *label["range"]) if "range" in label else model
         self.plan_ = made.plan
         self.spent_epsilon_ = run.spent[0]
         return self
+
+    @abstractmethod
+    def _numbered(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray, dict[str, Any]]:
+        """Arrays that were checked, labels as classes 0..K-1 or numbers in [-1, 1], and what these are."""
 
     def _columns(self, x: NDArray[np.float64]) -> dict[str, dict[str, Any]]:
         """The columns of a schema, each with its range."""
@@ -193,17 +207,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
         )  # fmt: skip
         self.classes = classes
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Plan and train.
-
-        Args:
-            X: records, shape (n, d).
-            y: labels, shape (n,).
-            groups: whose each record is, shape (n,); None takes them all for one client's.
-
-        Raises:
-            InvalidInput: parameters out of range, or a plan that is worth no training.
-        """
+    def _numbered(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray, dict[str, Any]]:
         x, found = self._checked(X, y)
         check_classification_targets(found)
         if self.classes is None:
@@ -216,7 +220,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
         if strange := set(np.unique(found)) - set(self.classes_):
             raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
         labels = np.searchsorted(self.classes_, found).astype(np.int32)
-        return self._fitted(x, labels, groups, {"classes": _texts(self.classes_)})
+        return x, labels, {"classes": _texts(self.classes_)}
 
     def predict(self, X: ArrayLike) -> NDArray:
         """The most probable label of each record, shape (n,)."""
@@ -271,17 +275,7 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
         )  # fmt: skip
         self.label_range = label_range
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Plan and train.
-
-        Args:
-            X: records, shape (n, d).
-            y: targets, shape (n,).
-            groups: whose each record is, shape (n,); None takes them all for one client's.
-
-        Raises:
-            InvalidInput: parameters out of range, or a plan that is worth no training.
-        """
+    def _numbered(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray, dict[str, Any]]:
         x, found = self._checked(X, y, y_numeric=True)
         if self.label_range is None:
             _warn("label_range", "the least and the greatest target")
@@ -289,10 +283,7 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
         else:
             least, most = _ends(self.label_range)
         center, unit = (least + most) / 2, (most - least) / 2
-        targets = np.clip((found - center) / unit, -1, 1).astype(np.float32)
-        self._fitted(x, targets, groups, {"range": [least, most]})
-        self.model_ = _in_units(self.model_, center, unit)
-        return self
+        return x, np.clip((found - center) / unit, -1, 1).astype(np.float32), {"range": [least, most]}
 
     def predict(self, X: ArrayLike) -> NDArray[np.float32]:
         """The target of each record, shape (n,)."""
@@ -303,10 +294,10 @@ _LABEL_SCALE = 0.5
 """Root mean square of targets in [-1, 1], as planning by trial assumes it; evenly spread ones have 0.58."""
 
 
-def _in_units(model: Model, center: float, unit: float) -> Model:
-    """A model of targets in [-1, 1] as one of targets center + unit [-1, 1]."""
-    theta = unit * model.kept.theta
-    theta[-1] += center / model.description.task.intercept("linear")
+def _in_units(model: Model, least: float, most: float) -> Model:
+    """A model of targets in [-1, 1] as one of targets in [least, most]."""
+    theta = (most - least) / 2 * model.kept.theta
+    theta[-1] += (most + least) / 2 / model.description.task.intercept("linear")
     described = model.description.model_copy(
         update={"probe": probed(model.task, theta, model.description.record_shape)}
     )

@@ -13,7 +13,7 @@ import pytest
 from noiseworthy.data import Federation
 from noiseworthy.engines import resident, simulation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.shards import Shards, end_to_end
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.methods.algorithm import Scheduled
@@ -99,6 +99,22 @@ def test_grouping_changes_nothing_where_draws_do_not_depend_on_padding(kind, unl
         for held in (shards, shards._replace(groups=()))
     ]
     np.testing.assert_allclose(runs[0].theta, runs[1].theta, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1000, 58, 57, 10])
+def test_records_end_to_end_are_everybodys(rows, unlike, monkeypatch):
+    """In one block or in several, the last of which may be filled up."""
+    monkeypatch.setattr(resident, "_JOINT_ELEMENTS", 4 * rows)
+    task, plan = everybody("fedsgd-dpc")
+    shards, algorithm = Shards.load(unlike, task), make(plan, task, 0)
+    (clients, train), real = end_to_end(shards.train, 4 * rows), UNLIKE.sum()
+    assert len(clients) == {1000: 58, 58: 58, 57: 58, 10: 60}[rows]
+    np.testing.assert_array_equal(clients[:real], np.repeat(np.arange(4), UNLIKE))
+    np.testing.assert_array_equal(train.mask[:real], 1)
+    np.testing.assert_array_equal(train.mask[real:], 0)
+    held = [simulate([algorithm] * 2, plan.uploads, one, np.array([0, plan.rounds]), [5, 6])
+            for one in (shards, shards._replace(groups=()))]  # fmt: skip
+    np.testing.assert_allclose(held[0].theta, held[1].theta, rtol=2e-4, atol=1e-6)
 
 
 def test_groups_hold_every_record_once_and_little_padding(unlike):
@@ -208,11 +224,27 @@ def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
     some = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0, 1]).all)
     everybody = simulation._stack(algorithms_of(plan_of("gaussian", 5, 2), [0, 1]).all)
     one = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0]).all)
-    assert not resident._in_turn(some, shards)
+    assert not resident._in_turn(some, shards, 2)
     monkeypatch.setattr(resident, "_GATHER_ELEMENTS", shards.elements)
-    assert resident._in_turn(some, shards)
-    assert not resident._in_turn(everybody, shards)
-    assert not resident._in_turn(one, shards)
+    assert resident._in_turn(some, shards, 2)
+    assert not resident._in_turn(some, shards, 1)
+    assert not resident._in_turn(everybody, shards, 2)
+    assert not resident._in_turn(one, shards, 1)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_settings_of_one_seed_gather_once_what_the_same_clients_hold(alike, plan_of, algorithms_of, shards):
+    """Whom they ask may differ: then each trains with those of its own schedule."""
+    plan = plan_of("laplace", 2, 4)
+    first, seeds = algorithms_of(plan, [5, 6]).all, [5, 6, 5, 6]
+    others = [replace(one, steps=2 * one.steps, cohorts=one.cohorts[:: 1 if alike else -1]) for one in first]
+    every, stacked = [*first, *others], simulation._stack([*first, *others])
+    known = {"single_uploads": False, "spans": False}
+    assert resident._layout(stacked, shards, (), seeds, False, **known).alike == alike
+    together = simulate(every, plan.releases, shards, SCORED, seeds)
+    for place, (one, seed) in enumerate(zip(every, seeds, strict=True)):
+        alone = simulate([one], plan.releases, shards, SCORED, [seed])
+        np.testing.assert_allclose(together.theta[place], alone.theta[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("clients_at_once", [1, 2, 3, 4, 6, 100])

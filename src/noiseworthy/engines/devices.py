@@ -26,6 +26,7 @@ class Layout(NamedTuple):
         single_uploads: whether every client's noise is drawn on its own.
         sequential: whether trainings of one device run one after the other.
         apart: trainings before their keys repeat.
+        alike: whether trainings of one key ask the same clients, if not everybody.
         clients_stay: whether each device has clients of its own, all of whom are asked in every round.
         mapped: trainings of one device that run side by side.
         spans: whether inner products of records are made whenever a client is asked.
@@ -35,6 +36,7 @@ class Layout(NamedTuple):
     single_uploads: bool
     sequential: bool
     apart: int
+    alike: bool
     clients_stay: bool
     mapped: int
     spans: bool

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.sharding import PartitionSpec
+from jax.tree_util import tree_map_with_path
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
 from noiseworthy.engines.flat import MODEL_WEIGHT, room_for_clients
-from noiseworthy.engines.shards import Group, Shards
+from noiseworthy.engines.shards import Group, Shards, end_to_end
 from noiseworthy.engines.spans import span_of, with_products
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.local import Memory
@@ -52,6 +53,8 @@ def on_devices(
     layout = _layout(
         stacked, shards, memory, seeds, hosts, single_uploads=single_uploads, spans=span == "asked"
     )
+    if shards.groups and stacked.cohorts.shape[2] == shards.clients and _in_one_product(stacked, layout):
+        shards = shards._replace(groups=(end_to_end(shards.train, room(_JOINT_ELEMENTS, layout.mapped)),))
     own, everywhere = PartitionSpec(TRAININGS), PartitionSpec()
     train, groups = layout.placed(shards.train, layout.of_records), layout.placed(shards.groups, everywhere)
     tested = layout.placed((shards.test_x, shards.test_y), everywhere)
@@ -66,8 +69,8 @@ def on_devices(
     return stacked, states, memory, tested, run
 
 
-def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
-    """Whether trainings run one after the other.
+def _in_turn(stacked: Algorithm, shards: Shards, gathered: int) -> bool:
+    """Whether trainings run one after the other, of which so many gather records of their own.
 
     Where mapping them would copy more records per round than one core's cache holds, and for networks,
     whose mapped convolutions are slower than one training's.
@@ -75,7 +78,7 @@ def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
     trainings, _, cohort = stacked.cohorts.shape
     if trainings == 1 or not isinstance(stacked.task, LinearModel):
         return trainings > 1
-    return cohort != shards.clients and trainings * shards.elements > room(_GATHER_ELEMENTS)
+    return cohort != shards.clients and gathered * shards.elements > room(_GATHER_ELEMENTS)
 
 
 def _layout(
@@ -94,9 +97,11 @@ def _layout(
         1 if stacked.reads_uploads or together else cohort,
         hosts=hosts,
     )
-    in_turn = _in_turn(stacked, shards)
+    asked = np.asarray(stacked.cohorts).reshape(-1, apart, *stacked.cohorts.shape[1:])
+    alike = not everybody and bool(np.all(asked == asked[0]))
+    in_turn = _in_turn(stacked, shards, apart if alike else trainings)
     return Layout(
-        sequential=in_turn, apart=apart, mesh=mesh,
+        sequential=in_turn, apart=apart, alike=alike, mesh=mesh,
         mapped=1 if in_turn else trainings // (mesh.shape[TRAININGS] if mesh else 1),
         clients_stay=everybody and mesh is not None and mesh.shape[CLIENTS] > 1, **known,
     )  # fmt: skip
@@ -125,7 +130,7 @@ def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, grou
     """The trainings of one device.
 
     The first `apart` keys repeat: the settings that share a key are mapped around them, so that what a key
-    draws is drawn once for all of them.
+    draws is drawn once for all of them; so are records gathered once, where they ask the same clients, too.
     """
 
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
@@ -140,8 +145,11 @@ def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, grou
     if layout.apart >= len(keys):
         return jax.vmap(training)(stacked, states, memory, keys)
     split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
-    mapped = jax.vmap(jax.vmap(training), in_axes=(0, 0, 0, None))
-    done = mapped(split(stacked), split(states), split(memory), keys[: layout.apart])
+    once = tree_map_with_path(lambda path, _: layout.alike and path[-1].name == "cohorts", stacked)
+    axes = jax.tree.map(lambda shared: None if shared else 0, once)
+    settings = jax.tree.map(lambda leaf, shared: leaf[0] if shared else leaf, split(stacked), once)
+    mapped = jax.vmap(jax.vmap(training), in_axes=(axes, 0, 0, None))
+    done = mapped(settings, split(states), split(memory), keys[: layout.apart])
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
 
 

@@ -167,3 +167,21 @@ def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
         Group(_placed(few), jax.tree.map(lambda leaf, few=few: leaf[few, : sizes[few].max()], train))
         for few in members
     )
+
+
+def end_to_end(train: Batch, most: int) -> Group:
+    """All records without padding, each as all that its client holds: what is a sum over them needs no more.
+
+    Args:
+        train: what each client holds, padded.
+        most: numbers of features in a block; copies of the last record with mask 0 fill up the last one.
+    """
+    held = np.asarray(train.mask)
+    clients, places = np.nonzero(held)
+    blocks = -(-len(clients) * train.x[0, 0].size // most)
+    fill = -len(clients) % blocks
+    clients, places = (np.pad(one, (0, fill), mode="edge") for one in (clients, places))
+    mask = held[clients, places][:, None]
+    mask[len(mask) - fill :] = 0.0
+    x, y = (leaf[clients, places][:, None] for leaf in (train.x, train.y))
+    return Group(_placed(clients), Batch(x, y, _placed(mask)))

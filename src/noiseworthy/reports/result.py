@@ -84,13 +84,9 @@ def verdict(record: RunRecord) -> str | None:
         at_home.finding(record)
         or usual_verdict(record)
         or findings.finding(record)
-        or _of_rivals(record)
+        or (rivals_words.finding(record.rivals) if record.rivals else None)
         or _against_prior(record)
     )
-
-
-def _of_rivals(record: RunRecord) -> str | None:
-    return rivals_words.finding(record.rivals) if record.rivals else None
 
 
 def _against_prior(record: RunRecord) -> str | None:

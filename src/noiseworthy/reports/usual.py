@@ -71,7 +71,8 @@ def usual_caption(record: RunRecord) -> str:
     if compare is None:
         return ""
     found, settings = usual_verdict(record), count(len(compare.usual), "usual setting")
-    line = " The dashed line is always answering the most frequent class." if _has_prior(record) else ""
+    prior = record.training and record.training.prior
+    line = "" if prior is None else " The dashed line is always answering the most frequent class."
     said = [f"{found}."] if found else []
     said += [
         f"Each of the {settings} spends the same privacy budget, with the exact noise that it needs, its own "
@@ -79,10 +80,6 @@ def usual_caption(record: RunRecord) -> str:
         "A clip that a paper reports belongs to records of that paper's scale.",
     ]
     return " ".join(said)
-
-
-def _has_prior(record: RunRecord) -> bool:
-    return bool(record.training and record.training.prior is not None)
 
 
 def _limits(axes: Axes, record: RunRecord, what: Quantity, outcomes: list[Outcome | None]) -> None:

@@ -143,7 +143,7 @@ def _composes(plan: Plan) -> bool:
 
 def _parts(plan: Plan) -> Parts:
     """All releases of a plan, those before its rounds first."""
-    return [*plan.before, *_own(plan)]
+    return [*plan.before, *([] if plan.release is None else [(plan.release, plan.releases)])]
 
 
 def _looser(plan: Plan) -> dict[str, list[float]]:
@@ -156,10 +156,6 @@ def _looser(plan: Plan) -> dict[str, list[float]]:
     amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)
     found = law.analysis.looser(amount, plan.budget.delta)
     return {} if found is None else _of_some(found.name, found.epsilon, amount)
-
-
-def _own(plan: Plan) -> Parts:
-    return [] if plan.release is None else [(plan.release, plan.releases)]
 
 
 def _of_some(name: str, epsilon: NDArray[np.float64], spends: NDArray[np.float64]) -> dict[str, list[float]]:

@@ -130,7 +130,9 @@ def _contradicted(said: Record, end: _End, regression: bool) -> list[str]:
         name = "share of the untrained test loss" if regression else "test loss"
         missed.append(_missed(name, loss, ended, _loss))
     if end.score is not None and not score["least"] <= end.score <= score["most"]:
-        name, write = ("R²", _r2) if regression else ("accuracy", _percent)
+        name, write = (
+            ("R²", "{:.2f}".format) if regression else ("accuracy", lambda part: f"{100 * part:.0f} %")
+        )
         missed.append(_missed(name, score, end.score, write))
     if not missed:
         return []
@@ -155,11 +157,3 @@ def _missed(name: str, band: Record, measured: float, write: Callable[[float], s
 
 def _loss(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "diverged"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
-
-
-def _r2(value: float) -> str:
-    return f"{value:.2f}"

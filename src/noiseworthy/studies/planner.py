@@ -67,9 +67,10 @@ def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     said = read_off(prepared.study.federation, prepared.federation)
     unasked = prepared.ranges is None or prepared.ranges.pending
     plan = decision.plan if unasked else _beside_what_was_bought(decision.plan)
-    warnings = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared))
+    ranges = prepared.ranges
+    wide = () if ranges is None else widened(prepared.study, ranges, prepared.sizes)
     told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
-    notes = (*warnings, *plan.notes, *told)
+    notes = (*(f"Warning: {one}" for one in said), *wide, *plan.notes, *told)
     return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
 
 
@@ -78,10 +79,6 @@ def _beside_what_was_bought(plan: Plan) -> Plan:
     return replace(
         plan, notes=tuple(one.replace(unread, f"{unread} beside what was bought") for one in plan.notes)
     )
-
-
-def _of_ranges(prepared: Prepared) -> tuple[str, ...]:
-    return () if prepared.ranges is None else widened(prepared.study, prepared.ranges, prepared.sizes)
 
 
 def _as_stated(decision: Decision, prepared: Prepared) -> Decision:

@@ -26,9 +26,9 @@ WORK = (1.0, 0.5, 2.0)
 """Local steps, or probability of communication, times the plan's; tried at its own passes."""
 REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
 """Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
-PASSES_OF_NETWORKS = (1.0, 1 / 3, 0.1)
+PASSES_OF_IMAGES = (1.0, 1 / 3, 0.1)
 REACHES_OF_NETWORKS = {0.25: (0.5,), 1.0: (1.0,), 4.0: (2.0,)}
-"""The same of networks, of which a training takes longer than its program does to compile."""
+"""The same of images and of networks, of which a training takes longer than its program does to compile."""
 MARKS = np.square(np.linspace(0, 1, 13))
 """Shares of the rounds after which trials of as many passes as the plan's are scored, densest at first."""
 
@@ -85,7 +85,8 @@ def landscape(
         clipping mode.
     """
     deadline, points = deadline or Deadline(), []
-    tried, reaches = (PASSES, REACHES) if bench.linear else (PASSES_OF_NETWORKS, REACHES_OF_NETWORKS)
+    rows = bench.linear and len(bench.facts.record_shape) == 1
+    tried, reaches = PASSES if rows else PASSES_OF_IMAGES, REACHES if bench.linear else REACHES_OF_NETWORKS
     for done, passes in enumerate(tried):
         cells, marks = _cells(space, winner.setting, passes, reaches), MARKS if passes == 1 else LAST
         points += _points(bench, space, winner, cells, seeds, marks)

@@ -25,8 +25,8 @@ _HARM = 2.0
 """Logarithm of the untrained error beyond which more error than that counts no more."""
 TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
-_CHEAP, _CHEAP_OF_CLASSES = 0.01, 0.03
-"""Lost gain that fewer uploads may cost; more of rows with classes, on which stand-ins differ by more."""
+_CHEAP, _CHEAP_TREATED_ALIKE = 0.01, 0.03
+"""Lost gain that fewer uploads may cost, and where records are treated alike; stand-ins differ by more."""
 
 
 class Price(NamedTuple):
@@ -69,7 +69,7 @@ def settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: 
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
     a small clip throw away may matter there. Among those that do as little, the one of fewest uploads that
-    loses little more than the best: `_CHEAP`, or `_CHEAP_OF_CLASSES` where it treats records alike.
+    loses little more than the best: `_CHEAP` decides how records are treated, then `_CHEAP_TREATED_ALIKE`.
     """
 
     def gentleness(place: int) -> tuple[float, float]:
@@ -83,9 +83,7 @@ def settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: 
 
     least = max(gentleness(place) for place in np.flatnonzero(votes <= votes.min() + _TIE).tolist())
     usual = cheapest(_CHEAP, [one.treatment for one in candidates])
-    if bench.facts.classes is None or len(bench.facts.record_shape) > 1:
-        return usual
-    return cheapest(_CHEAP_OF_CLASSES, [candidates[usual].treatment])
+    return cheapest(_CHEAP_TREATED_ALIKE, [candidates[usual].treatment])
 
 
 def frontier(

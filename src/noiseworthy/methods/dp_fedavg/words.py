@@ -20,7 +20,7 @@ from noiseworthy.methods.dp_fedavg.guides import (
 )
 from noiseworthy.methods.dp_fedavg.search import Given, Setting
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.words import Course, Key, Record, Term, Words
+from noiseworthy.methods.words import Course, Record, Term, Words
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.vacuous import unless_noise
@@ -155,14 +155,6 @@ def _sentence(record: Record) -> str:
     return f"{say.iterations_before(plan)}{say.rounds_of_steps(plan)}, asking {say.asked(record)} in each"
 
 
-def _keys(plan: Record) -> list[Key]:
-    return [say.rounds_key(plan), say.local_steps_key(plan)]
-
-
-def _computes(plan: Record) -> str:
-    return f"{plan['local_steps']:,} before each upload, on {say.batches(plan)}"
-
-
 def _means(plan: Record, noise: str) -> str:
     steps = count(plan["local_steps"], "local step")
     return say.upload_hides(f"the change of the model by {steps} on {say.records_used(plan)}", plan, noise)
@@ -179,8 +171,8 @@ WORDS = Words(
     decided=("total_iterations", "local_steps", "clients_per_round"),
     sentence=_sentence,
     brief=say.steps_in_brief,
-    keys=_keys,
-    computes=_computes,
+    keys=lambda plan: [say.rounds_key(plan), say.local_steps_key(plan)],
+    computes=lambda plan: f"{plan['local_steps']:,} before each upload, on {say.batches(plan)}",
     decays="local steps",
     clipped=say.clipped_by_mode,
     means=_means,

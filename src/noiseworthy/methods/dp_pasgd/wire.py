@@ -17,7 +17,6 @@ from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
-    from noiseworthy.plans.plan import Plan
     from noiseworthy.privacy.mechanisms import Law
     from noiseworthy.tasks.base import Task
 
@@ -75,13 +74,12 @@ class NoisedSteps(Job):
         return Derived(moved, self.gradient.mechanism.noise.assurance), memory
 
 
-def _work(plan: Plan, client: int, t: int) -> PasgdWork:
-    return PasgdWork(step_sizes=plan.local_step_sizes.reshape(plan.rounds, -1)[t])
-
-
 def _job(request: Asked, work: PasgdWork, task: Task, records: int) -> Job:
     gradient = gradient_sum(request, records, task.dimension, len(work.step_sizes))
     return NoisedSteps(task, request.theta, gradient, work.step_sizes)
 
 
-WIRE = Wire(table=PasgdWork, work=_work, job=_job)
+WIRE = Wire(
+    table=PasgdWork, job=_job,
+    work=lambda plan, client, t: PasgdWork(step_sizes=plan.local_step_sizes.reshape(plan.rounds, -1)[t]),
+)  # fmt: skip

@@ -12,7 +12,7 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods import phrases as say
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting
-from noiseworthy.methods.words import Course, Key, Noised, Record, Term, Words
+from noiseworthy.methods.words import Course, Noised, Record, Term, Words
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.vacuous import unless_noise
@@ -197,10 +197,6 @@ def _sentence(record: Record) -> str:
     return f"{say.iterations_before(plan)}{rounds}, averaging {say.asked(record)} after each"
 
 
-def _keys(plan: Record) -> list[Key]:
-    return [say.rounds_key(plan), say.local_steps_key(plan, ", each noised")]
-
-
 def _computes(plan: Record) -> str:
     records = say.batches(plan)
     dealt = records if plan["batch_size"] is None else f"disjoint {records}, shuffled for every pass"
@@ -248,7 +244,7 @@ WORDS = Words(
     decided=("total_iterations", "local_steps"),
     sentence=_sentence,
     brief=say.steps_in_brief,
-    keys=_keys,
+    keys=lambda plan: [say.rounds_key(plan), say.local_steps_key(plan, ", each noised")],
     computes=_computes,
     decays="local steps",
     clipped=lambda plan: f"each record's gradient in {_EVERY_STEP}",

@@ -51,10 +51,6 @@ def _has_coins(plan: Record) -> bool:
     return "coin_seed" in plan
 
 
-def _when(plan: Record) -> str:
-    return ", and when the coins make clients communicate" if _has_coins(plan) else ""
-
-
 def _coins(plan: Record) -> tuple[str, ...]:
     if not _has_coins(plan):
         return ()
@@ -81,7 +77,7 @@ WORDS = Words(
     clipped=say.clipped_by_mode,
     means=_means,
     beyond=(),
-    when=_when,
+    when=lambda plan: ", and when the coins make clients communicate" if _has_coins(plan) else "",
     coins=_coins,
     noised=say.UPLOADS,
     chooses=lambda plan: False,

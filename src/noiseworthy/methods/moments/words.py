@@ -15,14 +15,6 @@ def _sentence(record: Record) -> str:
     return f"on one upload of second moments of each of {count(n, 'client')}, solved at the server"
 
 
-def _keys(plan: Record) -> list[Key]:
-    return [Key("upload", "1", f"{plan['upload_numbers']:,} numbers of every client, and no round after it")]
-
-
-def _hides(plan: Record, noise: str) -> str:
-    return say.upload_hides("the mean of the second moments of a client's records", plan, noise)
-
-
 WORDS = replace(
     fedsgd_dpc.WORDS,
     called="Moments",
@@ -35,11 +27,15 @@ WORDS = replace(
     decided=("shrinkage", "label_weight"),
     sentence=_sentence,
     brief=lambda record: "one upload of second moments",
-    keys=_keys,
+    keys=lambda plan: [
+        Key("upload", "1", f"{plan['upload_numbers']:,} numbers of every client, and no round after it")
+    ],
     computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
     decays="rounds",
     clipped=lambda plan: "each record's second moments",
-    means=_hides,
+    means=lambda plan, noise: say.upload_hides(
+        "the mean of the second moments of a client's records", plan, noise
+    ),
     curve=lambda plan, work: "one upload",
     online=say.all_online,
 )
