@@ -125,7 +125,7 @@ def svg(figure: Figure, name: str) -> str:
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # "none" would leave one that is drawn twice
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)

@@ -233,8 +233,8 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
     made = own.make(plan, task, seed)
     if "steering" in own.space.levers:
         made = steered(made, plan)
-    made = _of_many(made, plan)
-    return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)
+    made = averaged(_of_many(made, plan), plan.rounds, plan.averaging)
+    return made if proxy.noise_factor == 1 else made.with_noise(proxy.noise_factor)
 
 
 def _of_many(made: Algorithm, plan: Plan) -> Algorithm:
