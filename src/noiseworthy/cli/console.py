@@ -38,11 +38,8 @@ class Plain(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """As rich renders it, with what would move the terminal made visible."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=_lines_shown(segment.text))
-
-
-def _lines_shown(text: str) -> str:
-    return "\n".join(map(shown, text.split("\n")))
+            lines = "\n".join(map(shown, segment.text.split("\n")))
+            yield segment if segment.control else segment._replace(text=lines)
 
 
 err = Plain(stderr=True)

@@ -153,7 +153,7 @@ def _preparation(columns: Loans) -> Any:
 
 
 def _records(path: Path, columns: Loans, name: str) -> Records:
-    loans = read_frame(path, converters={"term": _months})
+    loans = read_frame(path, converters={"term": lambda term: float(term.removesuffix(" months"))})
     _check(loans, columns, path)
     loans = loans.dropna(subset=[columns.rate])
     if len(loans) < COMPONENTS / PUBLIC_FRACTION:
@@ -171,10 +171,6 @@ def _schema(rate: str) -> Schema:
     """The components as numbers as they are, and the rate in per cent."""
     numbers = {f"component_{place}": {"kind": "number", "step": 1.0} for place in range(1, COMPONENTS + 1)}
     return Schema.model_validate(numbers | {rate: {"role": "label", "kind": "number"}})
-
-
-def _months(term: str) -> float:
-    return float(term.removesuffix(" months"))
 
 
 def _check(loans: Any, columns: Loans, path: Path) -> None:

@@ -116,7 +116,7 @@ def _causes(records: int, count: int, rng: np.random.Generator) -> NDArray[np.fl
         if rng.random() < 0.5:
             parents = rng.choice(j, min(j, int(rng.integers(1, 4))), replace=False)
             pushed = _standard(causes[:, parents] @ rng.standard_normal(len(parents)))
-            causes[:, j] += rng.uniform(0.3, 2) * _standard(_bent(pushed, rng))
+            causes[:, j] += rng.uniform(0.3, 2) * _standard(_BENDS[rng.integers(len(_BENDS))](pushed))
         causes[:, j] = _standard(causes[:, j])
     return causes
 
@@ -128,10 +128,6 @@ _BENDS: tuple[Callable[[NDArray], NDArray], ...] = (
     lambda z: np.maximum(z, 0),
     lambda z: np.sin(2 * z),
 )
-
-
-def _bent(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    return _BENDS[rng.integers(len(_BENDS))](values)
 
 
 def _standard(values: NDArray[np.float64]) -> NDArray[np.float64]:

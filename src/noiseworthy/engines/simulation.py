@@ -7,7 +7,7 @@ they come to them window by window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.streams import advance, memories_of
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState
-from noiseworthy.methods.local import Memory
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.tasks import LinearModel
@@ -102,7 +102,7 @@ def simulate(
         InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
-    opened = _opened(algorithms, planned, evaluate_at, seeds)
+    opened, cohorts = _opened(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(np.asarray(seeds, np.uint32))
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
@@ -111,7 +111,7 @@ def simulate(
         used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
         memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
-    ledgers = _charged(opened, algorithms, slice(done.round))
+    ledgers = _charged(opened, cohorts, slice(done.round))
     states, memory = _reached(done, states, memory)
     if flat is None:
         stacked, states, memory, tested, run = on_devices(
@@ -123,7 +123,7 @@ def simulate(
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
-        ledgers = _charged(ledgers, algorithms, slice(done.round, int(stop)))
+        ledgers = _charged(ledgers, cohorts, slice(done.round, int(stop)))
         before_segment(done.round, int(stop))
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
@@ -140,26 +140,35 @@ def _opened(
     planned: NDArray[np.int64],
     evaluate_at: NDArray[np.int64],
     seeds: Sequence[int],
-) -> list[Ledger]:
-    """A ledger for each training; its schedule must be paid for to the end, as compiled rounds ask none."""
+) -> tuple[list[Ledger], list[NDArray]]:
+    """Ledgers and schedules of trainings; each pays for its whole schedule, as compiled rounds ask none."""
     if not algorithms or len(algorithms) != len(seeds):
         raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
     rounds = int(evaluate_at[-1])
     shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
     if rounds > shortest:
         raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
-    each = planned if planned.strides[0] else planned[:1]  # one row that was broadcast is one ledger
-    opened = [Ledger.open(paid) for paid in each] * (len(seeds) // len(each))
-    _charged(opened, algorithms, slice(rounds))
-    return opened
+    paid = _once(planned, [0] * len(seeds))
+    ledgers = {id(row): Ledger.open(row) for row in paid}
+    opened, cohorts = [ledgers[id(row)] for row in paid], _once([one.cohorts for one in algorithms], seeds)
+    _charged(opened, cohorts, slice(rounds))
+    return opened, cohorts
 
 
-def _charged(ledgers: list[Ledger], algorithms: Sequence[Algorithm], rounds: slice) -> list[Ledger]:
+def _once(arrays: Iterable[Numbers], seeds: Sequence[int]) -> list[NDArray]:
+    """The arrays, one object where they are as the first one of their seed."""
+    first: dict[int, NDArray] = {}
+    named = [(seed, np.asarray(one)) for seed, one in zip(seeds, arrays, strict=True)]
+    pairs = [(first.setdefault(seed, one), one) for seed, one in named]
+    return [known if np.array_equal(known, one) else one for known, one in pairs]
+
+
+def _charged(ledgers: list[Ledger], cohorts: list[NDArray], rounds: slice) -> list[Ledger]:
     """Ledgers after rounds of their schedules; trainings that share both share what they are charged."""
-    pairs = [(ledger, algorithm.cohorts) for ledger, algorithm in zip(ledgers, algorithms, strict=True)]
-    each = {(id(ledger), id(cohorts)): (ledger, cohorts) for ledger, cohorts in pairs}
-    made = {key: ledger.charge_rounds(cohorts[rounds]) for key, (ledger, cohorts) in each.items()}
-    return [made[id(ledger), id(cohorts)] for ledger, cohorts in pairs]
+    pairs = list(zip(ledgers, cohorts, strict=True))
+    each = {(id(ledger), id(asked)): (ledger, asked) for ledger, asked in pairs}
+    made = {key: ledger.charge_rounds(asked[rounds]) for key, (ledger, asked) in each.items()}
+    return [made[id(ledger), id(asked)] for ledger, asked in pairs]
 
 
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:

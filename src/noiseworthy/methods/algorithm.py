@@ -334,5 +334,6 @@ class NoisedUploads(Scheduled, shared=True):
 
 def _longer(entries: Numbers, length: int) -> NDArray[np.generic]:
     """The entries, followed by zeros."""
-    room = length - len(entries)
-    return np.pad(np.asarray(entries), [(0, room), *[(0, 0)] * (entries.ndim - 1)])
+    longer = np.zeros((length, *entries.shape[1:]), entries.dtype)
+    longer[: len(entries)] = entries
+    return longer

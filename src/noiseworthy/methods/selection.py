@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+
+
+@lru_cache(maxsize=2)  # settings of two seeds are tried side by side
+def schedule(clients: int, clients_per_round: int, rounds: int, seed: int) -> NDArray[np.int32]:
+    """The `reshuffled_round_robin` of a seed, drawn in public; not to be written to."""
+    from noiseworthy._keys import schedule_generator  # here, because planning needs no jax
+
+    drawn = reshuffled_round_robin(clients, clients_per_round, rounds, schedule_generator(seed))
+    drawn.flags.writeable = False
+    return drawn
 
 
 def reshuffled_round_robin(

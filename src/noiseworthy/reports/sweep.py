@@ -82,17 +82,13 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
     for column in (*(short(key, keys) for key in keys), *_NUMBERS):
         table.add_column(column, justify="right" if column in _NUMBERS else "left")
     for row in frame.to_dict("records"):
-        told = [_value(row[key]) for key in keys]
+        told = [number(row[k], 6) if isinstance(row[k], float) else shown(row[k]) for k in keys]
         if row["refused"]:
             table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
         ended = level(row["loss"]), number(row["rounds"]), f"{row['uploads']:,.0f}"
         table.add_row(*told, _spread(row), *ended)
     return table
-
-
-def _value(value: Any) -> str:
-    return number(value, 6) if isinstance(value, float) else shown(value)
 
 
 _NUMBERS = ("accuracy", "loss", "rounds", "uploads")

@@ -37,7 +37,8 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
     if plan.train:
         if steps := words.computes(plan.written):
             _fact(facts, "local steps", steps)
-        _fact(facts, "uploads", _uploads(plan))
+        bought = words_of(plan).noised.bought(plan.written)
+        _fact(facts, "uploads", f"{span(uploads_of(plan))} per client{bought}")
         _fact(facts, "noise", _noise(plan))
     if trust := trusted(plan):
         _fact(facts, "trust", trust)
@@ -294,10 +295,6 @@ def _remarks(record: RunRecord, *, training: bool) -> list[Text]:
     said = record if training else record.model_copy(update={"training": None})
     loud = [Text(f"! {line}", style="yellow") for line in findings.warnings_of(said)]
     return loud if training else [*loud, *(Text(note, style="dim") for note in findings.notes_of(record))]
-
-
-def _uploads(plan: PlanPart) -> str:
-    return f"{span(uploads_of(plan))} per client{words_of(plan).noised.bought(plan.written)}"
 
 
 def _others(plan: PlanPart) -> dict[str, str]:

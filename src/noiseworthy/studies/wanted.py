@@ -13,7 +13,8 @@ def trials_wanted(prepared: Prepared) -> bool:
     study = prepared.study
     if study.constants.source is not None:
         return study.constants.source == "fitted"
-    return _can_be_tried(prepared) and _leaves_something_free(study)
+    free = method(study.algorithm.name).leaves_free(study.algorithm) or study.privacy.clip_norm == "auto"
+    return _can_be_tried(prepared) and free
 
 
 def _can_be_tried(prepared: Prepared) -> bool:
@@ -29,7 +30,3 @@ def _can_be_tried(prepared: Prepared) -> bool:
 def tells_clients_apart(study: Study) -> bool:
     """Whether its method is to ask clients as budgets or heterogeneity say, which trials know nothing of."""
     return method(study.algorithm.name).tells_clients_apart(study.algorithm)
-
-
-def _leaves_something_free(study: Study) -> bool:
-    return method(study.algorithm.name).leaves_free(study.algorithm) or study.privacy.clip_norm == "auto"

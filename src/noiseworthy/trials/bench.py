@@ -97,6 +97,7 @@ class Bench:
         self.data_dir = data_dir
         self.weights = np.ones(len(self.sources)) if weights is None else np.array(weights, float)
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
+        self._plans: dict[tuple[int, Candidate, int], tuple[Space, Plan | None]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
         """The public federations with records prepared in one way."""
@@ -132,11 +133,15 @@ class Bench:
     def plan(self, space: Space, candidate: Candidate, proxy: Proxy | None = None) -> Plan | None:
         """The plan of a candidate on a proxy (by default the first); None where nothing allows it."""
         proxy = proxy or self.proxies(candidate.treatment)[0]
-        scale = self.scale(candidate.treatment, proxy.task)
-        try:
-            return space.plan(proxy.problem, proxy.task, scale, candidate.setting)
-        except (InvalidInput, UnsoundClaim):
-            return None
+        known = id(space), candidate, id(proxy)
+        if known not in self._plans:
+            scale = self.scale(candidate.treatment, proxy.task)
+            try:
+                made = space.plan(proxy.problem, proxy.task, scale, candidate.setting)
+            except (InvalidInput, UnsoundClaim):
+                made = None
+            self._plans[known] = space, made  # the space is kept, so that no other one has its id
+        return self._plans[known][1]
 
     def possible(self, space: Space, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that resources, schedules and proofs allow, each plan once.

@@ -39,7 +39,7 @@ def answer(question: Question, table: FedAvgTable) -> Answer:
     both are planned and the lower bound decides.
     """
     _check_mode(question, table)
-    if _all_stated(question, table):
+    if not leaves_free(table) and question.clip_norm is not None and not question.assumed:
         return _as_stated(question, table, _stated_step(table))
     if _clips_updates(question, table):
         return _without_bound(question, table)
@@ -101,10 +101,6 @@ def _planned(question: Question, table: FedAvgTable, chosen: Mode) -> Answer:
             check_condition(mode, question.task, made.step.initial, local)
     lines = curves(problem, bound, made, given(table.total_iterations), table.max_iterations)
     return Answer(made, lines)
-
-
-def _all_stated(question: Question, table: FedAvgTable) -> bool:
-    return not leaves_free(table) and question.clip_norm is not None and not question.assumed
 
 
 def _stated_step(table: FedAvgTable) -> StepSize:

@@ -25,11 +25,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from noiseworthy._keys import Purpose, named_key, schedule_generator
+from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
-from noiseworthy.methods.selection import reshuffled_round_robin
+from noiseworthy.methods.selection import schedule
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
@@ -117,7 +117,7 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     """
     step = trainable(plan, task)
     problem, b = plan.problem, plan.clients_per_round
-    cohorts = reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed))
+    cohorts = schedule(problem.n_clients, b, plan.rounds, seed)
     return FedSGDDPC(
         task=task, family=problem.family, parts=plan.parts, norm=problem.norm,
         sampled=problem.sampling_rate < 1, clip_norm=as_float(problem.clip_norm),
