@@ -174,8 +174,7 @@ def _runs(
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     different = {id(plan): plan for plan in plans}
     made = {id(plan): [_algorithm(proxies[0], plan, seed) for seed in seeds] for plan in different.values()}
-    longer = {place: padded(each, _HORIZON) for place, each in made.items()}
-    roomy, every = [one for plan in plans for one in longer[id(plan)]], list(seeds) * len(plans)
+    roomy, every = [one for plan in plans for one in made[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
@@ -224,13 +223,13 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
     """The plan's algorithm with its share of noise.
 
-    All average, and all that may be steered are, if only by nothing, so that one program serves every plan;
-    so it does all ways of preparing records, which are prepared by now.
+    All average, and all that may be steered are, if only by nothing, and schedules have room for many rounds,
+    so that one program serves every plan; so it does all preparations of records, which are prepared by now.
     """
     own, task = method(plan.algorithm), proxy.task
     if isinstance(task, LinearModel):
         task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False)
-    made = own.make(plan, task, seed)
+    (made,) = padded([own.make(plan, task, seed)], _HORIZON)
     if "steering" in own.space.levers:
         made = steered(made, plan)
     made = averaged(_of_many(made, plan), plan.rounds, plan.averaging)
