@@ -11,7 +11,7 @@ from scipy import stats
 from noiseworthy._keys import schedule_generator
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.selection import exact_counts, reshuffled_round_robin
+from noiseworthy.methods.selection import exact_counts, reshuffled_round_robin, schedule
 from noiseworthy.privacy.ledger import Ledger
 
 FALSE_ALARM = 1e-4
@@ -189,3 +189,12 @@ def test_pairs_of_clients_meet_whatever_their_indices():
 def test_counts_that_no_schedule_has_are_refused(counts, b, rounds, says):
     with pytest.raises(InvalidInput, match=says):
         exact_counts(counts, b, rounds, np.random.default_rng(0))
+
+
+def test_a_seed_has_one_schedule_that_nobody_writes_to():
+    drawn = schedule(7, 3, 10, 4)
+    np.testing.assert_array_equal(drawn, reshuffled_round_robin(7, 3, 10, schedule_generator(4)))
+    assert drawn is schedule(7, 3, 10, 4)
+    assert not np.array_equal(drawn, schedule(7, 3, 10, 5))
+    with pytest.raises(ValueError, match="read-only"):
+        drawn[0] = 0

@@ -27,6 +27,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.tasks import LinearModel
 
 SCORED = np.array([0, 1, 3, 4])
@@ -370,6 +371,21 @@ def test_checkpoints_carry_the_uploads_charged_so_far(plan_of, algorithms_of, sh
 
 
 # Ledger ------------------------------------------------------------------------------------------------
+
+
+def test_trainings_that_agree_in_plan_and_schedule_are_charged_once(
+    plan_of, algorithms_of, shards, monkeypatch
+):
+    """Two seeds have two schedules; two settings of each have the same, though not the same arrays."""
+    plan, charged, charge = plan_of("laplace", 2, 4), [], Ledger.charge_rounds
+    every = [*algorithms_of(plan, [5, 6]).all, *padded(algorithms_of(plan, [5, 6]).all, 11)]
+    monkeypatch.setattr(Ledger, "charge_rounds", lambda *asked: charged.append(asked) or charge(*asked))
+    run = simulate(every, plan.releases, shards, np.array([4]), [5, 6, 5, 6])
+    assert len(charged) == 4 * 3, "padded schedules differ: four, of which all is charged, nothing, and all"
+    charged.clear()
+    again = simulate([*every[:2]] * 2, plan.releases, shards, np.array([4]), [5, 6, 5, 6])
+    assert len(charged) == 2 * 3
+    np.testing.assert_array_equal(run.uploads, again.uploads)
 
 
 @pytest.mark.parametrize(("b", "rounds"), [(2, 4), (5, 4), (3, 4)])

@@ -339,3 +339,13 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     drawn = jax.vmap(lambda key: made.aggregate_noise(state, cohort, key))(keys)
     shares = np.asarray(inner.weights)[:asked] * plan.noise[:asked]
     assert np.var(drawn) == pytest.approx(2 * np.sum(shares**2), rel=0.04)
+
+
+def test_a_plan_is_made_once_for_each_space_candidate_and_proxy(facts_of, space_of, monkeypatch):
+    bench = Bench(facts_of(), ["wine", "iris"])
+    short, long = (space_of("fedsgd-dpc", rounds=rounds) for rounds in (4, 6))
+    asked = [(space, Candidate(ONE), proxy) for space in (short, long) for proxy in bench.proxies()]
+    first = [bench.plan(*one) for one in asked]
+    assert [(plan.rounds, plan.problem.dimension) for plan in first] == [(4, 39), (4, 12), (6, 39), (6, 12)]
+    monkeypatch.setattr(Space, "plan", None)
+    assert all(bench.plan(*one) is plan for one, plan in zip(asked, first, strict=True))

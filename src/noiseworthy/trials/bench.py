@@ -97,7 +97,7 @@ class Bench:
         self.data_dir = data_dir
         self.weights = np.ones(len(self.sources)) if weights is None else np.array(weights, float)
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
-        self._plans: dict[tuple[int, Candidate, int], tuple[Space, Plan | None]] = {}
+        self._plans: dict[tuple[int, Candidate, int], tuple[Space, Proxy, Plan | None]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
         """The public federations with records prepared in one way."""
@@ -140,8 +140,8 @@ class Bench:
                 made = space.plan(proxy.problem, proxy.task, scale, candidate.setting)
             except (InvalidInput, UnsoundClaim):
                 made = None
-            self._plans[known] = space, made  # the space is kept, so that no other one has its id
-        return self._plans[known][1]
+            self._plans[known] = space, proxy, made  # both are kept, so that no others have their ids
+        return self._plans[known][-1]
 
     def possible(self, space: Space, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that resources, schedules and proofs allow, each plan once.
