@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.sharding import PartitionSpec
-from jax.tree_util import tree_map_with_path
+from jax.tree_util import GetAttrKey, tree_map_with_path
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
@@ -145,7 +145,7 @@ def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, grou
     if layout.apart >= len(keys):
         return jax.vmap(training)(stacked, states, memory, keys)
     split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
-    once = tree_map_with_path(lambda path, _: layout.alike and path[-1].name == "cohorts", stacked)
+    once = tree_map_with_path(lambda path, _: layout.alike and path[-1] == GetAttrKey("cohorts"), stacked)
     axes = jax.tree.map(lambda shared: None if shared else 0, once)
     settings = jax.tree.map(lambda leaf, shared: leaf[0] if shared else leaf, split(stacked), once)
     mapped = jax.vmap(jax.vmap(training), in_axes=(axes, 0, 0, None))

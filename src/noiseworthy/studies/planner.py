@@ -65,13 +65,12 @@ def _applied(prepared: Prepared, decision: Decision) -> Prepared:
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with what was bought for it, and a warning for all that it owes to private records."""
     said = read_off(prepared.study.federation, prepared.federation)
-    unasked = prepared.ranges is None or prepared.ranges.pending
-    plan = decision.plan if unasked else _beside_what_was_bought(decision.plan)
     ranges = prepared.ranges
+    plan = decision.plan if ranges is None or ranges.pending else _beside_what_was_bought(decision.plan)
     wide = () if ranges is None else widened(prepared.study, ranges, prepared.sizes)
     told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
     notes = (*(f"Warning: {one}" for one in said), *wide, *plan.notes, *told)
-    return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
+    return replace(decision, plan=replace(plan, notes=notes, ranges=ranges))
 
 
 def _beside_what_was_bought(plan: Plan) -> Plan:

@@ -18,7 +18,7 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
 from noiseworthy.methods.around import Around
 from noiseworthy.methods.averaged import averaged
-from noiseworthy.methods.making import as_float, padded
+from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
@@ -249,4 +249,4 @@ def _of_many(made: Algorithm, plan: Plan) -> Algorithm:
     variances = np.square(plan.weights * plan.noise)
     if variances.sum() ** 2 < _MANY * np.sum(variances**2):
         return made
-    return replace(made, family="gaussian", noise=as_float(plan.variance_factor**0.5 * plan.noise))
+    return replace(made.with_noise(plan.variance_factor**0.5), family="gaussian")
