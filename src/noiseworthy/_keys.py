@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import jax
 import numpy as np
-from jax import Array
+
+from noiseworthy._jax import Array, jax
 
 
 class Purpose(IntEnum):

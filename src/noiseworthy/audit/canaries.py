@@ -26,8 +26,9 @@ from noiseworthy.audit.targets import Target
 from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.plans.plan import Plan
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.networks import ModelTask, model_task
 from noiseworthy.tasks.persons import Persons
 

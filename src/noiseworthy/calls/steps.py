@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noiseworthy.calls.callbacks import Callback
 from noiseworthy.calls.folder import curves_of
@@ -11,9 +11,10 @@ from noiseworthy.engines.records import Curves
 from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.plan_file import Planned, kept_plan, load_plan, planned
 from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.run_ledger import SharedLedger
-from noiseworthy.studies.studies import train_in
 from noiseworthy.studies.typed_record import view
+
+if TYPE_CHECKING:
+    from noiseworthy.studies.run_ledger import SharedLedger
 
 
 def decided(
@@ -49,6 +50,8 @@ def trained(
     ledger: SharedLedger | None = None,
 ) -> dict[str, Any]:
     """The record of a training by a plan, whose checkpoints, model and record lie in `folder`."""
+    from noiseworthy.studies.studies import train_in  # here, because deciding trains nothing
+
     told.on_plan(view(made.record(name)), folder)
     seeds, rounds = made.prepared.study.training.seeds, made.plan.all_rounds
 

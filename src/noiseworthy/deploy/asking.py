@@ -17,7 +17,8 @@ from noiseworthy.methods.wire import Job, Work
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.grid_mechanism import REACH
 from noiseworthy.privacy.uploads import Grid
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.table import TaskTable
 
 
@@ -146,7 +147,7 @@ def work_of(plan: Plan, client: int, t: int, first: FirstStage | None = None) ->
         raise UnsoundClaim("gateways take all records of an owner; state [privacy] sampling_rate = 1")
     if plan.local is not None and plan.local.batch_size is not None:
         raise UnsoundClaim("gateways take all records of an owner in a step; leave batch_size out")
-    wire = method(plan.algorithm).wire
+    wire = method(plan.algorithm).wire()
     if first is None:
         return wire.work(plan, client, t)
     if wire.first is None:

@@ -139,7 +139,7 @@ def _whole(terms: OwnerTerms | Demand) -> float:
 
 def _works_of(plan: Plan, client: int) -> tuple[str, ...]:
     """What gateways call the work of a plan: several algorithms ask for the same gradient."""
-    first = None if plan.pilot is None else method(plan.algorithm).wire.first
+    first = None if plan.pilot is None else method(plan.algorithm).wire().first
     before = [*([] if first is None else [first.name]), *([] if plan.ranges is None else [plan.ranges.asked])]
     return (work_of(plan, client, 0).name, *before)
 

@@ -23,7 +23,7 @@ from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.names import is_encoder
 
 

@@ -32,7 +32,7 @@ from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
-from noiseworthy.tasks import Score
+from noiseworthy.tasks.batch import Score
 
 Play = Callable[[Algorithm, ServerState, int, Gathering], tuple[ServerState, dict[str, str]]]
 """A round: the state after it, and for each owner an empty text or why it is missing."""

@@ -25,7 +25,7 @@ from noiseworthy.privacy.label_means import LabelMean
 from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.label_mean import label_mean_of
-from noiseworthy.tasks import make_task
+from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.table import TaskTable
 
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.methods.local import Numbers
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.chunks import room
+from noiseworthy.tasks.linear import LinearModel
 
 STEPS = 512
 """Steps of a window at most."""

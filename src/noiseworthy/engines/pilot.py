@@ -13,7 +13,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.releases import Release
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
 
 
 def pilot_gradients(

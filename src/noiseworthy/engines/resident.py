@@ -23,8 +23,8 @@ from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.span import Spanned
 from noiseworthy.rounds import client_step
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.chunks import room
+from noiseworthy.tasks.linear import LinearModel
 
 _JOINT_ELEMENTS = 1_000_000
 """Records of clients that one product serves lie end to end in blocks of at most so many numbers on a CPU."""

@@ -16,10 +16,10 @@ from noiseworthy.data.federation import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.methods.algorithm import Shard
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.kept import rows_of
+from noiseworthy.tasks.linear import LinearModel
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""

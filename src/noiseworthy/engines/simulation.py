@@ -30,9 +30,9 @@ from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
+from noiseworthy.tasks.linear import LinearModel
 
 
 class Checkpoint(NamedTuple):

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Self
 
 import equinox as eqx
-from jax import Array
 
+from noiseworthy._jax import Array
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard, StepsInSpan
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task

@@ -15,11 +15,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.around import Around, own_state
 from noiseworthy.methods.local import Memory, Numbers

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
 from noiseworthy.methods.table import AlgorithmTable
-from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.methods.algorithm import Algorithm
+    from noiseworthy.methods.wire import Wire
 
 T = TypeVar("T", bound=AlgorithmTable)
 
@@ -53,7 +56,7 @@ class Method(Generic[T]):
         stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
-        wire: what it asks of owners, and what they compute then.
+        wire: tells what it asks of owners, and what they compute then.
         words: what views say of its decision.
         space: what trials may choose of it.
         shape: what its theory says the loss is made of.
@@ -77,7 +80,7 @@ class Method(Generic[T]):
     stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
-    wire: Wire[Any]
+    wire: Callable[[], Wire[Any]]
     words: Words
     space: SearchSpace
     shape: Shape
@@ -86,6 +89,16 @@ class Method(Generic[T]):
     held_against: Entrants | None
     reads: str
     shows: str
+
+
+def made_by(module: str) -> Callable[[Plan, Task, int], Algorithm]:
+    """`make` of a module in `methods`, loaded when something is trained: planning computes nothing."""
+    return lambda plan, task, seed: import_module(f"noiseworthy.methods.{module}").make(plan, task, seed)
+
+
+def wired_by(module: str, name: str = "WIRE") -> Callable[[], Wire[Any]]:
+    """What a module in `methods` has owners compute, loaded when they are asked."""
+    return lambda: getattr(import_module(f"noiseworthy.methods.{module}"), name)
 
 
 def never(table: Any) -> bool:

@@ -18,7 +18,8 @@ from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 NOTHING_TO_TRY = "there is nothing to plan by trial without noise; state [constants] to plan by the theory"
 NEEDED = "smoothness, strong_convexity and initial_distance_sq"

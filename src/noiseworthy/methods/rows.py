@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Asked, Job, Vector
 from noiseworthy.privacy.mechanisms import Mechanism, law_of

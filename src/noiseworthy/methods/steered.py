@@ -29,10 +29,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.around import Around, own_state

@@ -6,9 +6,7 @@ upload must never use this module. It has the right law for measuring accuracy, 
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jnp
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.uploads import Assurance
 

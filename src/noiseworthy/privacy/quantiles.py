@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import RELATIONS, Relation
@@ -60,6 +59,8 @@ def quantile_law(
         >>> quantile_law(values, 0.5, np.array([1.0, 2.0, 3.0]), 2.0).round(3)
         array([0.422, 0.422, 0.155])
     """
+    from scipy.special import softmax  # here, because it is slow to load
+
     check.in_unit_interval("level", level, closed_left=False)
     check.positive("epsilon", epsilon)
     below = np.searchsorted(np.sort(values), candidates, side="right")

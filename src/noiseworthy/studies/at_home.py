@@ -14,8 +14,9 @@ from noiseworthy.data.federation import Federation
 from noiseworthy.home.owners import Scored, owners_at_home
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
-from noiseworthy.tasks import LinearModel, ModelTask
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.networks import ModelTask
 
 
 def with_home(prepared: Prepared, theta: ArrayLike, record: Record, seed: int) -> Record:

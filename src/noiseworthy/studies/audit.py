@@ -35,7 +35,7 @@ from noiseworthy.studies.record import FILE, load_record
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.typed_audit import AUDIT_VERSION, view
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.linear import LinearModel
 
 Record = dict[str, Any]
 SECONDS = 40.0

@@ -22,7 +22,7 @@ from noiseworthy.studies.models import with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.wanted import tells_clients_apart
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home

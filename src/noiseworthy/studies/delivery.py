@@ -22,8 +22,9 @@ from noiseworthy.studies.record import Record
 from noiseworthy.studies.standard_errors import coefficients_in
 from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.typed_record import view
-from noiseworthy.tasks import LinearModel, ModelTask
 from noiseworthy.tasks.encoder import encoder_of
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 

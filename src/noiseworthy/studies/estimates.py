@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noiseworthy._json import strict_json
 from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
-from noiseworthy.studies.two_stages import Estimation
+
+if TYPE_CHECKING:
+    from noiseworthy.studies.two_stages import Estimation
 
 
 def describe(stage: Estimation) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from noiseworthy.studies.models import task_for
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.public_sizes import closer, stated_scale
 from noiseworthy.studies.wanted import trials_wanted
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.linear import LinearModel
 
 _SIZES = 4.0
 """Labels are kept within so many times their root mean square, where that is known."""

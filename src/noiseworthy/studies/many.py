@@ -14,7 +14,7 @@ from noiseworthy.methods.making import aligned
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.training import Run, carried_out
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
 
 Progress = Callable[[float], None]
 

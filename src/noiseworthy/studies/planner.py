@@ -19,7 +19,7 @@ from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.wanted import trials_wanted
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import OPEN_FEATURES
 
 

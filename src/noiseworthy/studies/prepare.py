@@ -15,7 +15,6 @@ from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.prior_columns import blocks_of
-from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
@@ -35,7 +34,8 @@ from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks import Task, seen_shape
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.images import seen_shape
 from noiseworthy.trials.facts import PublicFacts
 
 
@@ -163,6 +163,8 @@ class Prepared:
 
     def pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
         """One noised mean gradient of each client at the public start, shape (N, p), paid for by `pilot`."""
+        from noiseworthy.engines.pilot import pilot_gradients  # here, because few plans buy constants
+
         federation, task = self.trained()
         return pilot_gradients(federation, task, problem, pilot, self.study.federation.seed)
 

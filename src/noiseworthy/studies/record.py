@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -23,8 +23,10 @@ from noiseworthy.studies.estimates import describe
 from noiseworthy.studies.flags import flags, foretold
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import Run
 from noiseworthy.studies.typed_record import RECORD_VERSION, complaint_of, migrated, view
+
+if TYPE_CHECKING:
+    from noiseworthy.studies.training import Run
 
 FILE = "record.json"
 Record = dict[str, Any]

@@ -25,7 +25,7 @@ from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
 from noiseworthy.studies.two_stages import Estimation, OnCurves, OnStage, unheard, untold
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
 
 Progress = Callable[[float], None]
 

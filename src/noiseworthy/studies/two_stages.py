@@ -18,7 +18,7 @@ from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.run_folder import NOWHERE, Keeper
-from noiseworthy.tasks import Task
+from noiseworthy.tasks.base import Task
 
 Progress = Callable[[float], None]
 OnStage = Callable[[Sequence[Plan]], None]

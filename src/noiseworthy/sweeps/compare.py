@@ -25,7 +25,8 @@ from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import Run
 from noiseworthy.sweeps.grids import grid_of, setting_of, usual_of
-from noiseworthy.tasks import Score, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Score
 
 Progress = Callable[[float], None]
 _LONGEST = 1000

@@ -31,7 +31,8 @@ from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
 from noiseworthy.studies.training import Run
 from noiseworthy.sweeps.compare import search_epsilon
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.personal import personalised
 
 Progress = Callable[[float], None]

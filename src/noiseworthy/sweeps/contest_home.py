@@ -18,8 +18,8 @@ from noiseworthy.methods.registry import make
 from noiseworthy.studies.at_home import counted_once
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.sweeps.contest import Condition, Contest, Entry, Progress
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 _Seen: TypeAlias = Callable[[int, NDArray], NDArray]
 _Owned: TypeAlias = Callable[[int], NDArray]

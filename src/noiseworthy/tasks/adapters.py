@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.networks import ModelTask, model_task

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-from jax import Array
+from noiseworthy._jax import Array, jnp
 
 SAFETY = 1.0 - 2.0**-20
 """Records are clipped to C (1 - 2^-20), so that float32 rounding (1.1e-7 relative) cannot exceed C."""

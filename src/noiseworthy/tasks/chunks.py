@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.tasks.batch import Batch
 
 _SHARE = 64

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import SAFETY
 

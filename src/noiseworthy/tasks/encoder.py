@@ -17,12 +17,10 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._places import once
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.tasks.kept import place_of

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._places import once
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.preparation import preparing

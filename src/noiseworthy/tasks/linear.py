@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import SAFETY, Batch, Score

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+from noiseworthy._jax import Array, jax, jnp
 
 
 def softmax_value(z: Array, y: Array) -> Array:

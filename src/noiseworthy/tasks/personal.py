@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task

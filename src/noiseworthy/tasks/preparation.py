@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task

@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import scattering

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.tasks.losses import LINEAR_LOSSES, softmax_value
 
 

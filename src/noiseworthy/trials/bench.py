@@ -19,9 +19,9 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.courses import LAST, Outcomes, blank, of_each
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, on_each

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from noiseworthy.data import Records
 from noiseworthy.privacy.means import MeanRelease, Real
-from noiseworthy.tasks import LinearModel, Reference, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.reference import Reference
 from noiseworthy.trials.facts import PublicFacts
 
 _SEED = 20

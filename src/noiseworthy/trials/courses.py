@@ -22,8 +22,8 @@ from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.proxies import Deal, Proxy, on_each

@@ -15,8 +15,8 @@ from noiseworthy.data import Records
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
-from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.centring import centred, starting_at
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts

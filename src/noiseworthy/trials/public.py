@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.prior import prior_seed, prior_table

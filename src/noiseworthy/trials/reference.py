@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.data.scenes import SCENES, fits, scenes
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks import Preparation, Reference
 from noiseworthy.tasks.encoder import Encoder
+from noiseworthy.tasks.preparation import Preparation
+from noiseworthy.tasks.reference import Reference
 from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, whole
 
 _RECORDS, _SEED = 2000, 20

@@ -20,16 +20,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
-from noiseworthy._keys import Purpose, named_key
+from noiseworthy._jax import Array, jax, jnp
+from noiseworthy._keys import Purpose, named_key, schedule_generator
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
+from noiseworthy.methods.conditions import check_condition
 from noiseworthy.methods.dp_fedavg.in_span import moved_in_span
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.methods.making import as_float, trainable
+from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.methods.span import Spanned
+from noiseworthy.plans import local_work
+from noiseworthy.plans.plan import Plan
+from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.clipping import ClippingMode
@@ -109,3 +115,48 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model moved by the weighted updates."""
         return ServerState(state.theta + total, state.round + 1)
+
+
+def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `dp-fedavg`, with `train` true.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step sizes or local steps, or for another dimension.
+        UnsoundClaim: a clipping mode whose condition the task or the step size does not meet.
+
+    Guarantee: the schedule asks no client more often than `plan.releases` says, and no update exceeds the
+    sensitivity that the plan's noise was calibrated for.
+    """
+    step = trainable(plan, task)
+    if not isinstance(plan.local, local_work.LocalSteps) or plan.release is None:
+        raise InvalidInput("dp-fedavg needs planned local steps; plan them with methods.dp_fedavg.planner")
+    problem, b = plan.problem, plan.clients_per_round
+    check_condition(problem.clipping, task, step.initial, plan.local)
+    return DPFedAvg(
+        task=task,
+        family=problem.family,
+        parts=plan.parts,
+        norm=problem.norm,
+        clipping=problem.clipping,
+        batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size),
+        scale=as_float(plan.upload_scale),
+        weights=as_float(problem.n_clients / b * plan.weights),
+        sizes=problem.sizes.astype(np.int32),
+        local_steps=np.asarray(plan.local.steps, np.int32),
+        steps=as_float(plan.local_step_sizes),
+        cohorts=reshuffled_round_robin(
+            problem.n_clients,
+            problem.n_clients if problem.trust.secret else b,
+            plan.rounds,
+            schedule_generator(seed),
+        ),
+        secret=problem.trust.secret,
+        asked_with=as_float(plan.sampling_rate),
+    )

@@ -10,7 +10,7 @@ from noiseworthy.methods.dp_pasgd.table import AveragingTable, LossShape
 from noiseworthy.methods.question import Answer, Question, analytic, averaging, batch, given, local_constants
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import StepSize
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.linear import LinearModel
 
 _NEEDED = "smoothness, strong_convexity, gradient_variance and initial_gap"
 

@@ -21,16 +21,20 @@ from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
 from noiseworthy.methods.dp_scaffnew.in_span import moved_in_span
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers
+from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.span import Spanned
+from noiseworthy.plans.local_work import Coins
+from noiseworthy.plans.plan import Plan
+from noiseworthy.tasks.base import Task
 
 
 class DPScaffNew(NoisedUploads, LocalSteps):
@@ -82,3 +86,35 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The common model moved by the mean update."""
         return ServerState(state.theta + total, state.round + 1)
+
+
+def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
+    """The algorithm of a plan, with the coins that its noise was calibrated for.
+
+    Args:
+        plan: of `dp-scaffnew`, with `train` true.
+        task: of the dimension that the plan was made for.
+        seed: unused, because everybody takes part and the coins belong to the plan.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step size or coins, or for another dimension.
+    """
+    step = trainable(plan, task)
+    if not isinstance(plan.local, Coins) or plan.release is None:
+        raise InvalidInput("dp-scaffnew needs planned coins; plan them with methods.dp_scaffnew.planner")
+    problem, rounds = plan.problem, plan.rounds
+    if plan.release.sharing is not None and np.ptp(plan.weights):
+        raise InvalidInput("dp-scaffnew takes the mean of all updates, for which this noise is not shared")
+    return DPScaffNew(
+        task=task,
+        family=problem.family,
+        parts=plan.parts,
+        norm=problem.norm,
+        batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size),
+        step=as_float(step.initial),
+        probability=as_float(plan.local.probability),
+        counts=plan.local.counts(rounds).astype(np.int32),
+        cohorts=np.tile(np.arange(problem.n_clients, dtype=np.int32), (rounds, 1)),
+    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import equinox as eqx
-import jax
 import numpy as np
-from jax import Array
 from pydantic import Field
 
+from noiseworthy._jax import Array, jax
 from noiseworthy._tables import Count
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.fedsgd_dpc.wire import WIRE as GRADIENT

@@ -20,11 +20,9 @@ from dataclasses import replace
 from typing import ClassVar, Self
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.local import Memory, Numbers

@@ -18,7 +18,8 @@ from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 _LONGEST_CURVE = 500
 _RULED = ("softmax", "logistic")

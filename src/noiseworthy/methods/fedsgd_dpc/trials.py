@@ -19,7 +19,8 @@ from noiseworthy.methods.space import (
 )
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 MOST_TRAVEL = 12.0
 """Largest step times the curvature of the loss: from 2 on, steps along the steepest direction overshoot."""

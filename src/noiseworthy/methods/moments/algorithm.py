@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.moments.local import Layout, asked_of_outputs, size_of
+from noiseworthy.methods.moments.scale import check_task
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
@@ -32,8 +32,6 @@ from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip_factor, flushed
 from noiseworthy.tasks.linear import LinearModel
 
-MOST_FEATURES = 1000
-"""Of a record: half a million numbers in an upload."""
 CURVATURE = {"logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """h, second derivative of the loss at zero; of a softmax along differences of its K outputs 1/K."""
 _TINY, _MOST_EXPLAINED = 1e-6, 0.9
@@ -226,28 +224,3 @@ def make(plan: Plan, task: Task, seed: int) -> Moments:
         noise=as_float(plan.noise), weights=as_float(plan.weights), divisors=as_float(problem.sizes),
         steps=as_float(step.at(np.arange(1))), cohorts=np.arange(problem.n_clients, dtype=np.int32)[None],
     )  # fmt: skip
-
-
-def check_task(task: Task) -> LinearModel:
-    """The linear model that moments say enough of.
-
-    Raises:
-        InvalidInput: another model, class weights, or more features than an upload has room for.
-    """
-    if not isinstance(task, LinearModel):
-        raise InvalidInput(
-            'moments solves linear models; set [task] model = "softmax", "logistic", "svm" or "linear", or '
-            "use another algorithm"
-        )
-    if task.weighted:
-        raise InvalidInput(
-            "moments knows nothing of weights of classes and records; leave them out, or use another "
-            "algorithm"
-        )
-    width = task.dimension // task.outputs
-    if width > MOST_FEATURES:
-        raise InvalidInput(
-            f"moments uploads w (w + 1) / 2 numbers of records with w features, at most {MOST_FEATURES}, got "
-            f"{width}; set [task] projection or pooling, or use another algorithm"
-        )
-    return task

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.sums import MARGIN
 from noiseworthy.tasks.batch import Batch

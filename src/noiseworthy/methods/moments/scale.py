@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.moments.algorithm import check_task
 from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
@@ -24,6 +23,8 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 
+MOST_FEATURES = 1000
+"""Of a record: half a million numbers in an upload."""
 CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
     "docs/theory/moments.md"
@@ -153,3 +154,28 @@ def stated(
         f"Train on one upload of each of {n} clients, as stated.",
         step=step, moments=moments,
     ).weighed(weighting)  # fmt: skip
+
+
+def check_task(task: Task) -> LinearModel:
+    """The linear model that moments say enough of.
+
+    Raises:
+        InvalidInput: another model, class weights, or more features than an upload has room for.
+    """
+    if not isinstance(task, LinearModel):
+        raise InvalidInput(
+            'moments solves linear models; set [task] model = "softmax", "logistic", "svm" or "linear", or '
+            "use another algorithm"
+        )
+    if task.weighted:
+        raise InvalidInput(
+            "moments knows nothing of weights of classes and records; leave them out, or use another "
+            "algorithm"
+        )
+    width = task.dimension // task.outputs
+    if width > MOST_FEATURES:
+        raise InvalidInput(
+            f"moments uploads w (w + 1) / 2 numbers of records with w features, at most {MOST_FEATURES}, got "
+            f"{width}; set [task] projection or pooling, or use another algorithm"
+        )
+    return task

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.moments.algorithm import check_task
-from noiseworthy.methods.moments.scale import RecordScale, stated
+from noiseworthy.methods.moments.scale import RecordScale, check_task, stated
 from noiseworthy.methods.moments.table import MomentsTable
 from noiseworthy.methods.question import Answer, Question, given
 from noiseworthy.plans.plan import StepSize

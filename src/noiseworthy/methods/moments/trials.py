@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.methods.moments.algorithm import check_task
-from noiseworthy.methods.moments.scale import RecordScale, stated
+from noiseworthy.methods.moments.scale import RecordScale, check_task, stated
 from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, uniform_noise
 from noiseworthy.methods.space import Free, GradientScale, Grid, Keys, SearchSpace, Setting
 from noiseworthy.plans.plan import Plan, StepSize

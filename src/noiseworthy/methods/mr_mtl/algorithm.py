@@ -24,9 +24,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 import equinox as eqx
-import jax.numpy as jnp
-from jax import Array
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside
-from noiseworthy.methods.base import Method, never, nothing_to_check, one_gradient
+from noiseworthy.methods.base import Method, made_by, never, nothing_to_check, one_gradient, wired_by
 from noiseworthy.methods.fedsgd_dpc import axes, trials
 from noiseworthy.methods.fedsgd_dpc.words import WORDS
-from noiseworthy.methods.mr_mtl import algorithm, wire
 from noiseworthy.methods.mr_mtl.planner import drawn_to_the_mean, stated
 from noiseworthy.methods.mr_mtl.table import PULL, MrMtlTable
 from noiseworthy.methods.question import Answer, Question, clip_of, decay
@@ -68,7 +67,7 @@ _MOVED = "its clients keep models that are moved by single noised uploads"
 METHOD = Method(
     name="mr-mtl", table=MrMtlTable, only=None, answer=answer, check=nothing_to_check,
     leaves_free=leaves_free, tells_clients_apart=never, takes_heterogeneity=never, by_rule=None, stages=(),
-    local_step=one_gradient, make=algorithm.make, wire=wire.WIRE,
+    local_step=one_gradient, make=made_by("mr_mtl.algorithm"), wire=wired_by("mr_mtl.wire"),
     words=replace(WORDS, called="MR-MTL", beyond=(_OWN,), knows="every client keeps a model of its own"),
     space=_SPACE, shape=trials.SHAPE,
     axes=Axes(across="rounds", series="clients_per_round", place=axes.place, cells=cells, papers={}),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from pydantic import Field
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.mr_mtl.local import moved, share
 from noiseworthy.methods.rows import OneSum, gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work

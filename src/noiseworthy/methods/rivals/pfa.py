@@ -17,11 +17,10 @@ prohibitive for networks, and this is not.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Numbers

@@ -27,9 +27,8 @@ The test of the server uses records as they are, the identity transform: it has 
 from __future__ import annotations
 
 import equinox as eqx
-import jax.numpy as jnp
-from jax import Array
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC

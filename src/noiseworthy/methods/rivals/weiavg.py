@@ -13,9 +13,7 @@ budgets are equal this is DPSGD, or DMLDP.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.replies import exact_replies

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask

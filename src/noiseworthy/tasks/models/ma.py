@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-import jax
-from jax import Array
-
+from noiseworthy._jax import Array, jax
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 

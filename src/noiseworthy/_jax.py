@@ -1,0 +1,23 @@
+"""JAX, loaded when something is computed: a plan from constants asks models what they are and runs none."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jax as jax
+    import jax.numpy as jnp
+    from jax import Array
+else:
+
+    class _WhenUsed:
+        def __init__(self, module):
+            self._module = module
+
+        def __getattr__(self, name):
+            return getattr(import_module(self._module), name)
+
+    jax, jnp, Array = _WhenUsed("jax"), _WhenUsed("jax.numpy"), "jax.Array"
+
+__all__ = ["Array", "jax", "jnp"]
