@@ -66,7 +66,7 @@ class Reference:
         means = [rows.mean(axis=0) for rows in units]
         if center is not None:
             apart = [(rows - m) / np.sqrt(len(rows)) for rows, m in zip(units, means, strict=True)]
-            directions = _few_principal(np.concatenate(apart))
+            directions = principal(np.concatenate(apart))
             return cls(np.mean(means, axis=0).astype(np.float32), directions, center, spread)
         inside = np.mean([np.cov(rows.T, bias=True).reshape(rows.shape[1], -1) for rows in units], axis=0)
         return cls(np.mean(means, axis=0).astype(np.float32), _principal(inside))
@@ -119,8 +119,8 @@ def _standardised(
     return (rows.reshape(len(rows), -1) - center) / spread
 
 
-def _few_principal(rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    """`_principal` of rows^T rows, by way of rows rows^T where the rows are fewer than their numbers."""
+def principal(rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The directions in which rows are longest, at most 256 of them, as orthonormal rows, shape (k, d)."""
     n, d = rows.shape
     if n >= d:
         return _principal(rows.T @ rows)
@@ -132,7 +132,7 @@ def _few_principal(rows: NDArray[np.float64]) -> NDArray[np.float32]:
     return _signed((rows.T @ vectors[:, known] / np.sqrt(values[known])).T[::-1])
 
 
-def _principal(spread: NDArray[np.float64]) -> NDArray[np.float32]:
+def _principal(spread: NDArray[np.floating]) -> NDArray[np.float32]:
     """Eigenvectors of the largest eigenvalues as rows, each with its largest entry above zero."""
     d = len(spread)
     from scipy.linalg import eigh

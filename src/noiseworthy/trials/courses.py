@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +18,20 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
 from noiseworthy.methods.around import Around
 from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.proxies import Deal, Proxy, on_each
+from noiseworthy.trials.rotated import Rotated
 
+N = TypeVar("N", bound=NoisedUploads)
 Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
 """Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
@@ -36,8 +40,9 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
 """
 _FEW, _LARGE = 4, 1000
-"""Settings of another program where a model has more parameters, as those of images do, and three such lots
-or fewer hold all: training what only fills up would take longer than compiling it."""
+"""Settings of other programs where a model has more parameters, as those of images do, and three such lots
+or fewer hold all, one or two of which are left to one more: training what only fills up would take longer
+than compiling it."""
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
 _MANY = 16
@@ -98,8 +103,8 @@ def of_each(
         every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
     for places in _alike(plans, proxies[0].task):
         few = [one for i in places if (one := plans[i]) is not None]
-        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
-            for known, its in zip(every, found, strict=False):
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares, models=models)):
+            for known, its in zip(every, found, strict=True):
                 known[j, places] = its
     return list(zip(*every, strict=True))
 
@@ -136,12 +141,18 @@ def _alike(plans: Sequence[Plan | None], task: Task) -> Iterator[list[int]]:
 
 
 def _side_by_side(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+    proxies: Sequence[Proxy],
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    shares: NDArray[np.float64],
+    *,
+    models: bool,
 ) -> Iterator[Outcomes]:
     width = _width(proxies[0].task, len(plans))
     filled = [*plans, *[plans[-1]] * (width - len(plans))]
-    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width > 1 else seeds
-    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width == _WIDTH else seeds
+    cut = [paired[i : i + _SEEDS] for i in range(0, len(paired), _SEEDS)]
+    parts = [_few(proxies, filled, two, shares, models=models) for two in cut]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
@@ -151,11 +162,18 @@ def _width(task: Task, plans: int) -> int:
     """Settings of the program that trains the first of so many; networks take longest and run one by one."""
     if not isinstance(task, LinearModel):
         return 1
-    return _FEW if plans <= 3 * _FEW and task.dimension > _LARGE else _WIDTH
+    if plans > 3 * _FEW or task.dimension <= _LARGE:
+        return _WIDTH
+    return plans if plans < 3 else _FEW
 
 
 def _few(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+    proxies: Sequence[Proxy],
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    shares: NDArray[np.float64],
+    *,
+    models: bool,
 ) -> list[Outcomes]:
     """`_side_by_side` on each proxy for the number of plans and seeds that a compiled program has."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
@@ -164,7 +182,8 @@ def _few(
         loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
         loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
         named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
-        found.append((loss, accuracy, *named, run.theta.reshape(*shape, -1)))
+        thetas = [proxy.whole(run.theta).reshape(*shape, -1)] if models else []
+        found.append((loss, accuracy, *named, *thetas))
     return found
 
 
@@ -172,13 +191,22 @@ def _runs(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
 ) -> list[tuple[Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
-    different = {id(plan): plan for plan in plans}
-    made = {id(plan): [_algorithm(proxies[0], plan, seed) for seed in seeds] for plan in different.values()}
-    roomy, every = [one for plan in plans for one in made[id(plan)]], list(seeds) * len(plans)
+    first, different = proxies[0], {id(plan): plan for plan in plans}
+    made = {id(plan): [_made(first.task, plan, seed) for seed in seeds] for plan in different.values()}
+    rotates = first.rotates and all(
+        type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
+    )
+    tried = {
+        key: [_tried(first, different[key], one, rotates=rotates) for one in every]
+        for key, every in made.items()
+    }
+    roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
         deal = proxy.deal(seeds[0] // _SEEDS)
+        if rotates:
+            return deal, simulate(roomy, planned, proxy.rotated(seeds[0] // _SEEDS), at, every)
         shards = deal.condensed if roomy[0].condensed else deal.shards
         return deal, simulate(roomy, planned, shards, at, every)
 
@@ -192,7 +220,7 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
         filled = [plan] * _width(proxy.task, 1)
         ((_, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
-        found.append(run.theta[0])
+        found.append(proxy.whole(run.theta)[0])
     return np.stack(found)
 
 
@@ -208,7 +236,7 @@ def _by_metric(
         return ()
     reached = accuracy
     if metric not in ("accuracy", "r2"):
-        outputs = answers_of(proxy.task, jnp.asarray(theta), deal.shards.test_x)
+        outputs = answers_of(proxy.task, jnp.asarray(proxy.whole(theta)), deal.shards.test_x)
         reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
     share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
     return reached, np.where(np.isfinite(loss), share, np.inf)
@@ -220,17 +248,24 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
     return jax.lax.map(lambda one: task.answers(one, x).reshape(len(x), -1), jnp.asarray(theta))
 
 
-def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
-    """The plan's algorithm with its share of noise.
-
-    All average, and all that may be steered are, if only by nothing, and schedules have room for many rounds,
-    so that one program serves every plan; so it does all preparations of records, which are prepared by now.
-    """
-    own, task = method(plan.algorithm), proxy.task
+def _made(task: Task, plan: Plan, seed: int) -> Algorithm:
+    """The plan's algorithm for records that are prepared by now: one program serves all preparations."""
     if isinstance(task, LinearModel):
         task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False)
-    (made,) = padded([own.make(plan, task, seed)], _HORIZON)
-    if "steering" in own.space.levers:
+    return method(plan.algorithm).make(plan, task, seed)
+
+
+def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algorithm:
+    """The algorithm with its share of noise.
+
+    All average, and all that may be steered are, if only by nothing, and schedules have room for many rounds,
+    so that one program serves every plan. Steering is told how much noise there is in all directions, of
+    which rotated records have few.
+    """
+    if rotates and isinstance(made, FedSGDDPC) and isinstance(made.task, LinearModel):
+        made = replace(_as_gaussian(made, plan), task=Rotated.of(made.task))
+    (made,) = padded([made], _HORIZON)
+    if "steering" in method(plan.algorithm).space.levers:
         made = steered(made, plan)
     made = averaged(_of_many(made, plan), plan.rounds, plan.averaging)
     return made if proxy.noise_factor == 1 else made.with_noise(proxy.noise_factor)
@@ -243,10 +278,18 @@ def _of_many(made: Algorithm, plan: Plan) -> Algorithm:
     """
     if isinstance(made, Around):
         return replace(made, algorithm=_of_many(made.algorithm, plan))
-    single = plan.problem.law.stable or plan.parts > 1 or made.reads_uploads or made.remembers_noised
-    if single or plan.clients_per_round < len(plan.noise) or not isinstance(made, NoisedUploads):
+    if not isinstance(made, NoisedUploads) or made.reads_uploads or made.remembers_noised:
+        return made
+    if plan.parts > 1 or plan.clients_per_round < len(plan.noise):
         return made
     variances = np.square(plan.weights * plan.noise)
     if variances.sum() ** 2 < _MANY * np.sum(variances**2):
         return made
-    return replace(made.with_noise(plan.variance_factor**0.5), family="gaussian")
+    return _as_gaussian(made, plan)
+
+
+def _as_gaussian(made: N, plan: Plan) -> N:
+    """With Gaussian noise of the variance of the plan's."""
+    if law_of(made.family).stable:
+        return made
+    return replace(made.with_noise(plan.variance_factor**0.5), family="gaussian", parts=1)

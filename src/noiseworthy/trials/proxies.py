@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.data import Records
 from noiseworthy.engines.shards import Shards
@@ -21,6 +23,7 @@ from noiseworthy.trials.centring import centred, starting_at
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import public_records, same_data
+from noiseworthy.trials.rotated import back, can_rotate, directions_of, rotated
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.typical import Home
 
@@ -67,6 +70,7 @@ class Proxy:
     task: Task
     noise_factor: float
     _deals: dict[int, Deal] = field(default_factory=dict, repr=False)
+    _rotated: dict[int, Shards] = field(default_factory=dict, repr=False)
     homes: dict[int, list[Home]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -100,6 +104,29 @@ class Proxy:
         if place not in self._deals:
             self._deals[place] = self._dealt(seed_of(place))
         return self._deals[place]
+
+    @property
+    def rotates(self) -> bool:
+        """Whether its records are images that trials may see along few directions."""
+        return len(self.records.record_shape) > 1 and can_rotate(self.task, self.deal().shards)
+
+    @cached_property
+    def directions(self) -> NDArray[np.float32]:
+        """The main directions of the records of the first deal."""
+        return directions_of(cast(LinearModel, self.task), self.deal().shards)
+
+    def rotated(self, number: int) -> Shards:
+        """The records of a deal along the main directions, rotated when first asked for."""
+        place = number % DEALS
+        if place not in self._rotated:
+            self._rotated[place] = rotated(self.deal(place).shards, self.directions, self.problem.norm)
+        return self._rotated[place]
+
+    def whole(self, theta: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Models, shape (S, p), of the records as they are, where `theta` is of rotated ones, too."""
+        if not isinstance(self.task, LinearModel) or theta.shape[1] == self.task.dimension:
+            return theta
+        return back(theta, self.task, self.directions)
 
     def _dealt(self, seed: int) -> Deal:
         most = RECORDS if isinstance(self.task, LinearModel) else RECORDS_OF_NETWORKS
