@@ -14,10 +14,8 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jax import Array
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.around import Around, own_state
 from noiseworthy.methods.local import Memory, Numbers

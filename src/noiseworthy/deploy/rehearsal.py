@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.algorithm import Algorithm

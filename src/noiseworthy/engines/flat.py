@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.methods.local import Numbers

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines.flat import FlatRecords

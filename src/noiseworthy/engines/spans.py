@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
-import jax
 import numpy as np
-from jax import Array
 
+from noiseworthy._jax import Array, jax
 from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.algorithm import Algorithm, Shard
 from noiseworthy.methods.span import Spanned

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from noiseworthy._jax import Array, jax
 from noiseworthy.errors import InvalidInput
 from noiseworthy.home.base import Parameters, Real
 from noiseworthy.tasks.base import Task

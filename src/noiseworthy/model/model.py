@@ -8,12 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from noiseworthy._jax import Array, jax
 from noiseworthy._names import nearest
 from noiseworthy._wording import shortened
 from noiseworthy.data.labels import scaled_images

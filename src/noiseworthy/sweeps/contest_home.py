@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.home.base import AtHome
 from noiseworthy.home.owners import ALONE, CANDIDATES, PUBLISHED, merits_at_home, overall_score
 from noiseworthy.methods.local import Memory

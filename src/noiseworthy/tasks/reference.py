@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ MOST_DIRECTIONS = 256
 """Principal directions that are kept; those of public data say little of private ones further down."""
 _NOTHING = 1e-9
 """Share of the largest eigenvalue under which one is rounding."""
+_ALONE = Lock()
+"""Limits of threads are lifted before others are set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,22 +127,28 @@ def principal(rows: NDArray[np.floating]) -> NDArray[np.float32]:
     n, d = rows.shape
     if n >= d:
         return _principal(rows.T @ rows)
-    few = min(MOST_DIRECTIONS, n)
-    from scipy.linalg import eigh  # here, because it is slow to load
-
-    values, vectors = eigh(rows @ rows.T, subset_by_index=[n - few, n - 1])
+    values, vectors = _largest(rows @ rows.T)
     known = values > _NOTHING * values[-1]
     return _signed((rows.T @ vectors[:, known] / np.sqrt(values[known])).T[::-1])
 
 
 def _principal(spread: NDArray[np.floating]) -> NDArray[np.float32]:
     """Eigenvectors of the largest eigenvalues as rows, each with its largest entry above zero."""
-    d = len(spread)
-    from scipy.linalg import eigh
-
-    return _signed(eigh(spread, subset_by_index=[max(0, d - MOST_DIRECTIONS), d - 1])[1].T[::-1])
+    return _signed(_largest(spread)[1].T[::-1])
 
 
-def _signed(rows: NDArray[np.float64]) -> NDArray[np.float32]:
+def _largest(matrix: NDArray[np.floating]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """The largest eigenvalues, rising, with their eigenvectors as columns.
+
+    On one thread: those of BLAS wait for each other where cores are busy, for 6 s in the place of 0.1.
+    """
+    from scipy.linalg import eigh  # here, because it is slow to load
+    from threadpoolctl import threadpool_limits
+
+    with _ALONE, threadpool_limits(1, "blas"):
+        return eigh(matrix, subset_by_index=[max(0, len(matrix) - MOST_DIRECTIONS), len(matrix) - 1])
+
+
+def _signed(rows: NDArray[np.floating]) -> NDArray[np.float32]:
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     return np.ascontiguousarray(rows * np.sign(largest), np.float32)

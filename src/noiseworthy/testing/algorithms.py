@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import BudgetExceeded
 from noiseworthy.methods import registry

@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput, UnsoundClaim

@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
@@ -103,8 +101,9 @@ def of_each(
         every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
     for places in _alike(plans, proxies[0].task):
         few = [one for i in places if (one := plans[i]) is not None]
-        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares, models=models)):
-            for known, its in zip(every, found, strict=True):
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+            found = (*found[:-1], proxies[j].whole(found[-1])) if models else found
+            for known, its in zip(every, found, strict=False):
                 known[j, places] = its
     return list(zip(*every, strict=True))
 
@@ -141,18 +140,12 @@ def _alike(plans: Sequence[Plan | None], task: Task) -> Iterator[list[int]]:
 
 
 def _side_by_side(
-    proxies: Sequence[Proxy],
-    plans: Sequence[Plan],
-    seeds: Sequence[int],
-    shares: NDArray[np.float64],
-    *,
-    models: bool,
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> Iterator[Outcomes]:
     width = _width(proxies[0].task, len(plans))
     filled = [*plans, *[plans[-1]] * (width - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width == _WIDTH else seeds
-    cut = [paired[i : i + _SEEDS] for i in range(0, len(paired), _SEEDS)]
-    parts = [_few(proxies, filled, two, shares, models=models) for two in cut]
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
@@ -168,12 +161,7 @@ def _width(task: Task, plans: int) -> int:
 
 
 def _few(
-    proxies: Sequence[Proxy],
-    plans: Sequence[Plan],
-    seeds: Sequence[int],
-    shares: NDArray[np.float64],
-    *,
-    models: bool,
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> list[Outcomes]:
     """`_side_by_side` on each proxy for the number of plans and seeds that a compiled program has."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
@@ -182,8 +170,7 @@ def _few(
         loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
         loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
         named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
-        thetas = [proxy.whole(run.theta).reshape(*shape, -1)] if models else []
-        found.append((loss, accuracy, *named, *thetas))
+        found.append((loss, accuracy, *named, run.theta.reshape(*shape, -1)))
     return found
 
 

@@ -122,9 +122,9 @@ class Proxy:
             self._rotated[place] = rotated(self.deal(place).shards, self.directions, self.problem.norm)
         return self._rotated[place]
 
-    def whole(self, theta: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Models, shape (S, p), of the records as they are, where `theta` is of rotated ones, too."""
-        if not isinstance(self.task, LinearModel) or theta.shape[1] == self.task.dimension:
+    def whole(self, theta: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Models, shape (..., p), of the records as they are, where `theta` is of rotated ones, too."""
+        if not isinstance(self.task, LinearModel) or theta.shape[-1] == self.task.dimension:
             return theta
         return back(theta, self.task, self.directions)
 

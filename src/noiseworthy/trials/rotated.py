@@ -15,12 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
 from noiseworthy.privacy.sensitivity import Norm
@@ -79,13 +77,12 @@ def rotated(shards: Shards, directions: NDArray[np.float32], norm: Norm) -> Shar
         return np.linalg.norm(x, order, axis=-1, keepdims=True)
 
     def along(batch: Batch) -> Batch:
-        whole = np.asarray(batch.x)
+        whole = np.asarray(batch.x).reshape(-1, batch.x.shape[-1])  # one product: many small ones are slow
         x, intercept = np.split(whole, [features], axis=-1)
         seen = x @ directions.T
         seen *= np.divide(length(x), left := length(seen), out=np.zeros_like(left), where=left > 0)
-        return batch._replace(
-            x=jax.device_put(np.concatenate([seen, intercept, length(whole, order)], axis=-1))
-        )
+        found = np.concatenate([seen, intercept, length(whole, order)], axis=-1)
+        return batch._replace(x=jax.device_put(found.reshape(*batch.x.shape[:-1], -1)))
 
     test = along(Batch(shards.test_x, shards.test_y, shards.test_y))
     groups = tuple(group._replace(train=along(group.train)) for group in shards.groups)
@@ -93,8 +90,9 @@ def rotated(shards: Shards, directions: NDArray[np.float32], norm: Norm) -> Shar
 
 
 def back(
-    theta: NDArray[np.float32], task: LinearModel, directions: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Models of the records as they were, shape (S, p), from those along directions."""
-    features, intercepts = np.split(theta.reshape(len(theta), -1, task.outputs), [len(directions)], axis=1)
-    return np.concatenate([directions.T @ features, intercepts], axis=1).reshape(len(theta), -1)
+    theta: NDArray[np.floating], task: LinearModel, directions: NDArray[np.float32]
+) -> NDArray[np.floating]:
+    """Models of the records as they were, shape (..., p), from those along directions."""
+    every = theta.shape[:-1]
+    features, intercepts = np.split(theta.reshape(*every, -1, task.outputs), [len(directions)], axis=-2)
+    return np.concatenate([directions.T @ features, intercepts], axis=-2).reshape(*every, -1)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.methods.local import Memory
 from noiseworthy.privacy.durable.storage import sync_folder
