@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import jax as jax
     import jax.numpy as jnp
-    from jax import Array
+    from jax import Array, lax
 else:
 
     class _WhenUsed:
@@ -18,6 +18,7 @@ else:
         def __getattr__(self, name):
             return getattr(import_module(self._module), name)
 
-    jax, jnp, Array = _WhenUsed("jax"), _WhenUsed("jax.numpy"), "jax.Array"
+    jax, jnp, lax = map(_WhenUsed, ("jax", "jax.numpy", "jax.lax"))
+    Array = "jax.Array"  # for annotations, which nothing evaluates
 
-__all__ = ["Array", "jax", "jnp"]
+__all__ = ["Array", "jax", "jnp", "lax"]

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.gateway.messages import Uploaded

@@ -7,13 +7,11 @@ from functools import partial
 from typing import TypeAlias
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from jax.sharding import PartitionSpec
 from jax.tree_util import GetAttrKey, tree_map_with_path
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
 from noiseworthy.engines.flat import MODEL_WEIGHT, room_for_clients

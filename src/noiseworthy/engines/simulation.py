@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.engines.devices import whole
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.flat import FlatRecords, Steps, padded_rows, shard_of
 from noiseworthy.engines.memories import ClientMemories

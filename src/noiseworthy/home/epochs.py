@@ -6,11 +6,9 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.home.base import FOLDS, Own, Parameters, folds_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch

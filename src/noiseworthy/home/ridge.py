@@ -14,12 +14,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
 from noiseworthy.tasks.linear import CURVATURE, LinearModel
 from noiseworthy.tasks.structured_losses import LOSSES

@@ -17,10 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
-import jax
-import jax.numpy as jnp
-from jax import Array, lax
-
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip_factor, flushed

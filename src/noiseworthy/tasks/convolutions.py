@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import conv_general_dilated_p, reduce_window_max_p
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.tasks.programs import run
 
 _MOST_WINDOWS = 128

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip_factor, flushed, upper_norm, upper_norm_of_long

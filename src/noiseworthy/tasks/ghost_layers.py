@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-from jax import Array
 from jax.extend.core import JaxprEqn
 from jax.lax import GatherScatterMode
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.clipping import upper_norm_of_long
 from noiseworthy.tasks.programs import array_of

@@ -8,15 +8,13 @@ from functools import partial
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import keystr, tree_leaves_with_path
 from jax.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.chunks import by_parts, chunks, room, without_padding

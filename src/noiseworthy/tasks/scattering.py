@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jnp, lax
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.images import image_shape
 

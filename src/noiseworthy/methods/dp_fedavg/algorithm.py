@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import numpy as np
@@ -35,10 +35,8 @@ from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.methods.span import Spanned
 from noiseworthy.plans import local_work
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.tasks.base import Task
-
-if TYPE_CHECKING:
-    from noiseworthy.privacy.clipping import ClippingMode
 
 
 class DPFedAvg(NoisedUploads, LocalSteps):

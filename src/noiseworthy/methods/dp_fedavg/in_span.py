@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-import jax.numpy as jnp
-from jax import Array, lax
 from jax.random import fold_in
 
+from noiseworthy._jax import Array, jnp, lax
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Numbers, clip_whole
 from noiseworthy.methods.span import Direction, Spanned, Walk

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax.numpy as jnp
-from jax import Array, lax
 from jax.random import fold_in
 
+from noiseworthy._jax import Array, jnp, lax
 from noiseworthy.methods.local import Numbers, clip_whole, mean_gradient
 from noiseworthy.privacy.sensitivity import Norm
 

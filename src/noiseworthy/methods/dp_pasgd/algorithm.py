@@ -18,12 +18,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from jax.random import fold_in
 
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Scheduled, ServerState

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import jax.numpy as jnp
-from jax import Array
 from jax.random import fold_in
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers, clip_whole
 from noiseworthy.methods.span import Direction, Spanned, Walk

@@ -17,10 +17,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
-from jax import Array
 from jax.random import fold_in
 
+from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs

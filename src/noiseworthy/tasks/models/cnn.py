@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-import jax
-import jax.numpy as jnp
-from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
 
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import CHUNK, ModelTask
 
