@@ -110,22 +110,12 @@ def _leases(books: DurableLedger) -> list[tuple[str, str, float]]:
 def _account(line: Line) -> Record:
     account = line.account
     return {
-        "data": account.data,
-        "world": account.world,
-        "client": account.client,
-        "unit": account.unit,
-        "relation": account.relation,
-        "counted_in": account.currency,
-        "lifetime_epsilon": account.epsilon,
-        "delta": account.delta,
-        "planned": line.planned,
-        "spent": line.spent,
-        "sealed": line.sealed,
-        "acknowledged": line.acknowledged,
-        "remaining": line.remaining,
-        "spent_epsilon": line.epsilon,
+        "data": account.data, "world": account.world, "client": account.client, "unit": account.unit,
+        "relation": account.relation, "counted_in": account.currency, "lifetime_epsilon": account.epsilon,
+        "delta": account.delta, "planned": line.planned, "spent": line.spent, "sealed": line.sealed,
+        "acknowledged": line.acknowledged, "remaining": line.remaining, "spent_epsilon": line.epsilon,
         "spent_part": line.part,
-    }
+    }  # fmt: skip
 
 
 def ledger_clauses(kept: LedgerPart | None) -> list[Clause]:

@@ -231,18 +231,11 @@ def resolved(study: Study, found: TrialPlan) -> Study:
 def _foretold(found: TrialPlan, metric: Metric, weights: tuple[float, ...]) -> Foretold:
     each = found.accuracy.mean(axis=1)
     return Foretold(
-        loss=float(found.loss.mean()),
-        losses=tuple(found.loss.tolist()),
-        accuracy=float(each.mean()),
-        accuracies=tuple(each.tolist()),
-        least=float(found.accuracy.min()),
-        most=float(found.accuracy.max()),
-        sources=found.sources,
-        lost=tuple(found.result.lost.tolist()),
-        quality=_quality(found, metric),
-        weights=weights,
-        frontier=tuple(found.result.frontier),
-    )
+        loss=float(found.loss.mean()), losses=tuple(found.loss.tolist()), accuracy=float(each.mean()),
+        accuracies=tuple(each.tolist()), least=float(found.accuracy.min()), most=float(found.accuracy.max()),
+        sources=found.sources, lost=tuple(found.result.lost.tolist()), quality=_quality(found, metric),
+        weights=weights, frontier=tuple(found.result.frontier),
+    )  # fmt: skip
 
 
 def _quality(found: TrialPlan, metric: Metric) -> Quality | None:

@@ -69,24 +69,15 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
             test_x, weights = test_x[:, :-1], test_x[:, -1]
         task = replace(task, most_weight=None, start=())
     values = np.asarray(theta, np.float32)
+    clients, sizes = list(federation.clients), federation.sizes.tolist()
+    trained_on = TrainedOn(data=federation.name, clients=clients, records=sizes)
     described = Description(
-        version=version("noiseworthy"),
-        name=found.name,
-        trained_on=TrainedOn(
-            data=federation.name, clients=list(federation.clients), records=federation.sizes.tolist()
-        ),
-        task=task_table(prepared),
-        record_shape=shape,
-        label_shape=list(federation.label_shape),
-        classes=class_names(prepared),
-        schema=federation.schema,
-        seed=seeds[0],
-        seeds=seeds,
-        plan_digest=found.plan_digest,
-        privacy=statement_of(found),
-        metrics=None,
+        version=version("noiseworthy"), name=found.name, trained_on=trained_on,
+        task=task_table(prepared), record_shape=shape, label_shape=list(federation.label_shape),
+        classes=class_names(prepared), schema=federation.schema, seed=seeds[0], seeds=seeds,
+        plan_digest=found.plan_digest, privacy=statement_of(found), metrics=None,
         probe=probed(task, values, shape),
-    )
+    )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
     named = is_own(described.task.model) or task_of(kept) == task
     if not named:  # a network of the user's own, whose name no file knows

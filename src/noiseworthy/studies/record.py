@@ -80,17 +80,11 @@ def with_training(
         prior: score of always answering the most frequent class, if there is one.
     """
     training = {
-        "seeds": list(seeds),
-        "rounds": run.rounds.tolist(),
-        "loss": run.loss.tolist(),
-        "accuracy": run.accuracy.tolist(),
-        "uploads": run.uploads.tolist(),
-        "spent_epsilon": run.spent.tolist(),
-        "untrained_loss": float(run.loss[0, 0]),
-        "prior": prior,
-        "seconds": seconds,
-        "assurance": ASSURANCE,
-    }
+        "seeds": list(seeds), "rounds": run.rounds.tolist(), "loss": run.loss.tolist(),
+        "accuracy": run.accuracy.tolist(), "uploads": run.uploads.tolist(),
+        "spent_epsilon": run.spent.tolist(), "untrained_loss": float(run.loss[0, 0]), "prior": prior,
+        "seconds": seconds, "assurance": ASSURANCE,
+    }  # fmt: skip
     stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
     said = {"flags": flags(record, training)}
     return {**record, **stages, "training": strict_json(training | said)}

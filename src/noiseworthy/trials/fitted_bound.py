@@ -172,16 +172,9 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     scores = [point.accuracy for point in points]
     known = _monotone([0.0, *sample.losses, 1.0], [1.0, *scores, untrained_accuracy])
     return FittedBound(
-        shape,
-        best.gamma,
-        best.bend,
-        best.weights,
-        sample.error(fitted),
-        left_out,
-        tuple(points),
-        trials,
+        shape, best.gamma, best.bend, best.weights, sample.error(fitted), left_out, tuple(points), trials,
         *known,
-    )
+    )  # fmt: skip
 
 
 class _Sample(NamedTuple):

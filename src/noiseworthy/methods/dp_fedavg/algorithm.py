@@ -135,26 +135,13 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
         raise InvalidInput("dp-fedavg needs planned local steps; plan them with methods.dp_fedavg.planner")
     problem, b = plan.problem, plan.clients_per_round
     check_condition(problem.clipping, task, step.initial, plan.local)
+    asked = problem.n_clients if problem.trust.secret else b
     return DPFedAvg(
-        task=task,
-        family=problem.family,
-        parts=plan.parts,
-        norm=problem.norm,
-        clipping=problem.clipping,
-        batch_size=plan.local.batch_size,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.release.mechanism.size),
-        scale=as_float(plan.upload_scale),
-        weights=as_float(problem.n_clients / b * plan.weights),
-        sizes=problem.sizes.astype(np.int32),
-        local_steps=np.asarray(plan.local.steps, np.int32),
-        steps=as_float(plan.local_step_sizes),
-        cohorts=reshuffled_round_robin(
-            problem.n_clients,
-            problem.n_clients if problem.trust.secret else b,
-            plan.rounds,
-            schedule_generator(seed),
-        ),
-        secret=problem.trust.secret,
-        asked_with=as_float(plan.sampling_rate),
-    )
+        task=task, family=problem.family, parts=plan.parts, norm=problem.norm, clipping=problem.clipping,
+        batch_size=plan.local.batch_size, clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size), scale=as_float(plan.upload_scale),
+        weights=as_float(problem.n_clients / b * plan.weights), sizes=problem.sizes.astype(np.int32),
+        local_steps=np.asarray(plan.local.steps, np.int32), steps=as_float(plan.local_step_sizes),
+        cohorts=reshuffled_round_robin(problem.n_clients, asked, plan.rounds, schedule_generator(seed)),
+        secret=problem.trust.secret, asked_with=as_float(plan.sampling_rate),
+    )  # fmt: skip

@@ -150,15 +150,10 @@ def make(plan: Plan, task: Task, seed: int) -> DPPASGD:
         raise InvalidInput("dp-pasgd needs planned noised steps; plan them with methods.dp_pasgd.planner")
     problem, clients = plan.problem, plan.problem.n_clients
     return DPPASGD(
-        task=task,
-        family=problem.family,
-        batch_size=plan.local.batch_size,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.noise),
-        weight_of_each=as_float(1 / clients),
-        divisors=as_float(plan.local.records(problem.sizes)),
+        task=task, family=problem.family, batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm), noise=as_float(plan.noise),
+        weight_of_each=as_float(1 / clients), divisors=as_float(plan.local.records(problem.sizes)),
         batches=plan.local.batches(problem.sizes).astype(np.int32),
-        local_steps=np.asarray(plan.local.steps, np.int32),
-        steps=as_float(plan.local_step_sizes),
+        local_steps=np.asarray(plan.local.steps, np.int32), steps=as_float(plan.local_step_sizes),
         cohorts=np.tile(np.arange(clients, dtype=np.int32), (plan.rounds, 1)),
-    )
+    )  # fmt: skip

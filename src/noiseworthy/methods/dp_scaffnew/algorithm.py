@@ -106,15 +106,9 @@ def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
     if plan.release.sharing is not None and np.ptp(plan.weights):
         raise InvalidInput("dp-scaffnew takes the mean of all updates, for which this noise is not shared")
     return DPScaffNew(
-        task=task,
-        family=problem.family,
-        parts=plan.parts,
-        norm=problem.norm,
-        batch_size=plan.local.batch_size,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.release.mechanism.size),
-        step=as_float(step.initial),
-        probability=as_float(plan.local.probability),
-        counts=plan.local.counts(rounds).astype(np.int32),
+        task=task, family=problem.family, parts=plan.parts, norm=problem.norm,
+        batch_size=plan.local.batch_size, clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size), step=as_float(step.initial),
+        probability=as_float(plan.local.probability), counts=plan.local.counts(rounds).astype(np.int32),
         cohorts=np.tile(np.arange(problem.n_clients, dtype=np.int32), (rounds, 1)),
-    )
+    )  # fmt: skip
