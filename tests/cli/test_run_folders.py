@@ -174,7 +174,7 @@ def test_resume_is_promised_where_there_is_a_checkpoint(
             (folder / FILE).write_bytes(b"")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("noiseworthy.calls.steps.train_in", interrupted)
+    monkeypatch.setattr("noiseworthy.studies.studies.train_in", interrupted)
     answer = run("train", write(STUDY))
     assert (answer.code, answer.err.splitlines()[-2:]) == (130, [says, "interrupted"])
 
