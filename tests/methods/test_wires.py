@@ -8,6 +8,8 @@ import pytest
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
+from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.wires import WIRES, wire
 from noiseworthy.privacy.mechanisms.registry import LAWS
 
@@ -22,6 +24,14 @@ WORKS = {
 @pytest.mark.parametrize("name", WIRES)
 def test_a_wire_is_named_as_its_requests_are(name):
     assert wire(name).name == name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_names_is_there_when_it_is_loaded(name):
+    """Its file names algorithm and wire in words, which its import does not try."""
+    assert isinstance(method(name).wire(), Wire)
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
+        method(name).make(None, None, 0)  # found and called: a module that is not there is an ImportError
 
 
 @pytest.mark.parametrize("name", WIRES)

@@ -4,11 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks import Preparation, Reference, make_task
+from noiseworthy.tasks.reference import principal
 
 ROUNDING = 1e-5
 SEEDS = st.integers(0, 2**32 - 1)
@@ -130,3 +133,22 @@ def test_equal_references_make_equal_tasks_and_others_do_not():
 def test_what_cannot_be_is_refused(build, error, says):
     with pytest.raises(error, match=says):
         build()
+
+
+def test_eigenvectors_are_computed_on_one_thread_and_others_have_theirs_back(monkeypatch):
+    """Threads of BLAS that wait for busy cores take a hundred times as long."""
+
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    seen, eigh = [], scipy.linalg.eigh
+
+    def watched(*given, **named):
+        seen.append(threads())
+        return eigh(*given, **named)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", watched)
+    with threadpool_limits(2, "blas"):
+        principal(np.random.default_rng(0).standard_normal((5, 9)))
+        assert set(threads()) == {2}
+    assert [set(few) for few in seen] == [{1}]

@@ -180,7 +180,7 @@ def _runs(
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
     made = {id(plan): [_made(first.task, plan, seed) for seed in seeds] for plan in different.values()}
-    rotates = first.rotates and all(
+    rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
     tried = {
@@ -246,8 +246,7 @@ def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algor
     """The algorithm with its share of noise.
 
     All average, and all that may be steered are, if only by nothing, and schedules have room for many rounds,
-    so that one program serves every plan. Steering is told how much noise there is in all directions, of
-    which rotated records have few.
+    so that one program serves every plan.
     """
     if rotates and isinstance(made, FedSGDDPC) and isinstance(made.task, LinearModel):
         made = replace(_as_gaussian(made, plan), task=Rotated.of(made.task))

@@ -1,6 +1,6 @@
 """Trials of images along the main directions of their records: a third of the numbers, the same norms.
 
-    x' = V x |x| / |V x|,    V: the principal directions of a deal's records, as orthonormal rows
+    x' = V x |x| / |V x|,    V: the principal directions of a stand-in's first deal, as orthonormal rows
 
 Every step moves a linear model by records and by noise. Noise that is the same in all directions is so along
 V, too, so that W' = V W has the outputs and gradients of the records as V sees them. That |x'| = |x| keeps
@@ -76,17 +76,16 @@ def rotated(shards: Shards, directions: NDArray[np.float32], norm: Norm) -> Shar
     def length(x: NDArray[np.float32], order: int = 2) -> NDArray[np.float32]:
         return np.linalg.norm(x, order, axis=-1, keepdims=True)
 
-    def along(batch: Batch) -> Batch:
-        whole = np.asarray(batch.x).reshape(-1, batch.x.shape[-1])  # one product: many small ones are slow
+    def along(prepared: Array) -> Array:
+        whole = np.asarray(prepared).reshape(-1, prepared.shape[-1])  # one product: many small ones are slow
         x, intercept = np.split(whole, [features], axis=-1)
         seen = x @ directions.T
         seen *= np.divide(length(x), left := length(seen), out=np.zeros_like(left), where=left > 0)
         found = np.concatenate([seen, intercept, length(whole, order)], axis=-1)
-        return batch._replace(x=jax.device_put(found.reshape(*batch.x.shape[:-1], -1)))
+        return jax.device_put(found.reshape(*prepared.shape[:-1], -1))
 
-    test = along(Batch(shards.test_x, shards.test_y, shards.test_y))
-    groups = tuple(group._replace(train=along(group.train)) for group in shards.groups)
-    return Shards(along(shards.train), test.x, test.y, groups)
+    groups = tuple(one._replace(train=one.train._replace(x=along(one.train.x))) for one in shards.groups)
+    return Shards(shards.train._replace(x=along(shards.train.x)), along(shards.test_x), shards.test_y, groups)
 
 
 def back(
