@@ -69,9 +69,9 @@ class Watched(Around):
         """A client holds two data sets, of which the engine makes no inner products."""
         return None
 
-    def init(self, key: Array) -> ServerState:
+    def init(self, theta: Array) -> ServerState:
         """The algorithm's start, with nothing seen."""
-        start = self.algorithm.init(key)
+        start = self.algorithm.init(theta)
         rows = 3 + self.tossed
         return start._replace(memory=Seen(start.memory, jnp.zeros((*self.cohorts.shape, rows, self.width))))
 

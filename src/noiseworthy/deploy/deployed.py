@@ -33,7 +33,7 @@ from noiseworthy.deploy.telling import told_mean
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ConfigError, GatewayError, InvalidInput, NoMoreReplies, ResumeError
-from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.algorithm import Algorithm, start_of
 from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
@@ -200,7 +200,8 @@ class _Session:
     def found(self) -> dict[str, Any]:
         """What owners tell before round 1; a run that is broken off meanwhile asks for the same again."""
         deployment, letters, started = self.deployment, self.letters(), time.monotonic()
-        start = make(deployment.plan, deployment.task, deployment.seed).init(jax.random.key(deployment.seed))
+        theta = start_of(deployment.task, jax.random.key(deployment.seed))
+        start = make(deployment.plan, deployment.task, deployment.seed).init(theta)
         self.keep(at_start(start, deployment.federation.n_clients))
         self.begin()
         self.told.found, answers = told_mean(deployment, self.told.run, letters, self.patience)

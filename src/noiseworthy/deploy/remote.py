@@ -26,7 +26,7 @@ from noiseworthy.deploy.trusted import noised_mean
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
-from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.algorithm import Algorithm, ServerState, start_of
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
@@ -126,7 +126,7 @@ def train_remotely(
     """
     algorithm = jax.tree.map(jnp.asarray, algorithm)
     Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
-    state = algorithm.init(jax.random.key(terms.seed))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(terms.seed)))
     state = state if resume is None else _state_of(resume, state)
     reached = resume or at_start(state, len(terms.clients))
     reached = reached if len(reached.rounds) else _scored(algorithm, state, reached, terms)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from noiseworthy._jax import jax, jnp
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
-from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.algorithm import Algorithm, start_of
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import run_round
 
@@ -27,7 +27,7 @@ def debug(
     Gives the same numbers as the simulation engine with `single_uploads=True`, up to float rounding.
     """
     algorithm, key = jax.tree.map(jnp.asarray, algorithm), jax.random.key(seed)
-    state, ledger = algorithm.init(key), Ledger.open(planned)
+    state, ledger = algorithm.init(start_of(algorithm.task, key)), Ledger.open(planned)
     memories = {client: algorithm.init_client(state.theta) for client in range(shards.clients)}
     shard_of = partial(shards.of, everybody=algorithm.cohorts.shape[1] == shards.clients)
     scores = []

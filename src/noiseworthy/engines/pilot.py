@@ -9,6 +9,7 @@ from noiseworthy._jax import jax, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.releases import Release
@@ -31,7 +32,7 @@ def pilot_gradients(
         shape (N, p).
     """
     shards, key = Shards.load(federation, task), jax.random.key(seed)
-    theta = task.initial(named_key(key, Purpose.START))
+    theta = start_of(task, key)
     uploads, clip = [], jnp.float32(problem.clip_norm)
     for client, (size, noise) in enumerate(zip(problem.sizes, pilot.mechanism.size, strict=True)):
         total = task.clipped_gradient_sum(theta, shards.of(client), clip, problem.norm)

@@ -10,6 +10,7 @@ import equinox as eqx
 import numpy as np
 from jax.sharding import PartitionSpec
 from jax.tree_util import GetAttrKey, tree_map_with_path
+from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy._keys import Purpose, named_key
@@ -40,6 +41,7 @@ def on_devices(
     keys: Array,
     shards: Shards,
     seeds: Sequence[int],
+    ends: NDArray[np.int64] | None,
     *,
     single_uploads: bool,
     hosts: bool,
@@ -49,7 +51,7 @@ def on_devices(
     if span == "kept" and isinstance(stacked.task, LinearModel):
         shards = with_products(shards, stacked.task)
     layout = _layout(
-        stacked, shards, memory, seeds, hosts, single_uploads=single_uploads, spans=span == "asked"
+        stacked, shards, memory, seeds, ends, hosts, single_uploads=single_uploads, spans=span == "asked"
     )
     if shards.groups and stacked.cohorts.shape[2] == shards.clients and _in_one_product(stacked, layout):
         shards = shards._replace(groups=(end_to_end(shards.train, room(_JOINT_ELEMENTS, layout.mapped)),))
@@ -58,11 +60,11 @@ def on_devices(
     tested = layout.placed((shards.test_x, shards.test_y), everywhere)
     memory = layout.placed(memory, layout.of_memories)
     stacked, states = layout.placed(stacked, own), layout.placed(states, own)
-    keys = layout.placed(keys, own)
+    keys, last = layout.placed((keys, None if ends is None else ends.astype(np.int32)), own)
 
     def run(bounds: tuple[int, int], states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
         between = np.array(bounds, np.int32)
-        return _advance(stacked, states, memory, train, groups, keys, between, layout)
+        return _advance(stacked, states, memory, train, groups, keys, last, between, layout)
 
     return stacked, states, memory, tested, run
 
@@ -80,7 +82,13 @@ def _in_turn(stacked: Algorithm, shards: Shards, gathered: int) -> bool:
 
 
 def _layout(
-    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], hosts: bool, **known: bool
+    stacked: Algorithm,
+    shards: Shards,
+    memory: Memory,
+    seeds: Sequence[int],
+    ends: NDArray[np.int64] | None,
+    hosts: bool,
+    **known: bool,
 ) -> Layout:
     """Devices for the trainings and for the clients of a round.
 
@@ -95,14 +103,23 @@ def _layout(
         1 if stacked.reads_uploads or together else cohort,
         hosts=hosts,
     )
-    asked = np.asarray(stacked.cohorts).reshape(-1, apart, *stacked.cohorts.shape[1:])
-    alike = not everybody and bool(np.all(asked == asked[0]))
+    alike = not everybody and _alike(np.asarray(stacked.cohorts), ends, apart)
     in_turn = _in_turn(stacked, shards, apart if alike else trainings)
     return Layout(
         sequential=in_turn, apart=apart, alike=alike, mesh=mesh,
         mapped=1 if in_turn else trainings // (mesh.shape[TRAININGS] if mesh else 1),
         clients_stay=everybody and mesh is not None and mesh.shape[CLIENTS] > 1, **known,
     )  # fmt: skip
+
+
+def _alike(cohorts: NDArray[np.int32], ends: NDArray[np.int64] | None, apart: int) -> bool:
+    """Whether trainings of one key ask as the first of them does, which is the longest, while they last."""
+    asked = cohorts.reshape(-1, apart, *cohorts.shape[1:])
+    if ends is None:
+        return bool(np.all(asked == asked[0]))
+    last = ends.reshape(-1, apart, 1, 1)
+    over = np.arange(asked.shape[2])[:, None] >= last
+    return bool(np.all(last <= last[0]) and np.all(over | (asked == asked[0])))
 
 
 def _different(seeds: Sequence[int]) -> int:
@@ -113,41 +130,45 @@ def _different(seeds: Sequence[int]) -> int:
 
 
 @eqx.filter_jit
-def _advance(stacked, states, memory, train: Shard, groups, keys, bounds, layout: Layout):
+def _advance(stacked, states, memory, train: Shard, groups, keys, ends, bounds, layout: Layout):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
     run = partial(_trainings, layout)
     if layout.mesh is None:
-        return run(stacked, states, memory, keys, train, groups, bounds)
+        return run(stacked, states, memory, keys, ends, train, groups, bounds)
     own, kept, everywhere = PartitionSpec(TRAININGS), layout.of_memories, PartitionSpec()
-    places = (own, own, kept, own, layout.of_records, everywhere, everywhere)
+    places = (own, own, kept, own, own, layout.of_records, everywhere, everywhere)
     divided = jax.shard_map(run, mesh=layout.mesh, in_specs=places, out_specs=(own, kept), check_vma=False)
-    return divided(stacked, states, memory, keys, train, groups, bounds)
+    return divided(stacked, states, memory, keys, ends, train, groups, bounds)
 
 
-def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, groups, bounds: Array):
+def _trainings(layout: Layout, stacked, states, memory, keys, ends, train: Shard, groups, bounds: Array):
     """The trainings of one device.
 
     The first `apart` keys repeat: the settings that share a key are mapped around them, so that what a key
     draws is drawn once for all of them; so are records gathered once, where they ask the same clients, too.
     """
 
-    def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
+    def training(algorithm: Algorithm, state: ServerState, memory: Memory, end: Array | None, key: Array):
         def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
             state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            return _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
+            after = _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
+            if end is None:
+                return after
+            goes_on = t < end
+            return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), after, carry)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
     if layout.sequential:
-        return lax.map(lambda args: training(*args), (stacked, states, memory, keys))
+        return lax.map(lambda args: training(*args), (stacked, states, memory, ends, keys))
     if layout.apart >= len(keys):
-        return jax.vmap(training)(stacked, states, memory, keys)
+        return jax.vmap(training)(stacked, states, memory, ends, keys)
     split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
     once = tree_map_with_path(lambda path, _: layout.alike and path[-1] == GetAttrKey("cohorts"), stacked)
     axes = jax.tree.map(lambda shared: None if shared else 0, once)
     settings = jax.tree.map(lambda leaf, shared: leaf[0] if shared else leaf, split(stacked), once)
-    mapped = jax.vmap(jax.vmap(training), in_axes=(axes, 0, 0, None))
-    done = mapped(settings, split(states), split(memory), keys[: layout.apart])
+    mapped = jax.vmap(jax.vmap(training), in_axes=(axes, 0, 0, 0, None))
+    done = mapped(settings, split(states), split(memory), split(ends), keys[: layout.apart])
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
 
 

@@ -24,7 +24,7 @@ from noiseworthy.engines.resident import Rounds, on_devices
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.streams import advance, memories_of
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.algorithm import Algorithm, ServerState, start_of
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
@@ -67,6 +67,8 @@ def simulate(
     evaluate_at: NDArray[np.int64],
     seeds: Sequence[int],
     *,
+    ends: NDArray[np.int64] | None = None,
+    start: NDArray[np.float32] | None = None,
     single_uploads: bool = False,
     resume: Checkpoint | None = None,
     before_segment: Callable[[int, int], None] = lambda start, stop: None,
@@ -82,6 +84,9 @@ def simulate(
         shards: the federation on the device.
         evaluate_at: rounds to score at, ascending; the last one ends the training.
         seeds: S seeds of start, batches and noise.
+        ends: rounds of each training where some are shorter, shape (S,): these ask nobody after them and
+            stay as they are. None where all go on to the last evaluation. Not of records that lie end to end.
+        start: theta_0 of all trainings, shape (p,), in the place of the task's own.
         single_uploads: draw every client's noise on its own, as the debug engine does. By default a
             cohort's noise is drawn as one sum where that has the same law, which is cheaper.
         resume: state to go on from.
@@ -100,28 +105,32 @@ def simulate(
         InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
-    opened, cohorts = _opened(algorithms, planned, evaluate_at, seeds)
+    lasts = [int(evaluate_at[-1])] * len(seeds) if ends is None else ends.tolist()
+    opened, cohorts = _opened(algorithms, planned, lasts, seeds)
     stacked = _stack(algorithms)
     keys = _keys(np.asarray(seeds, np.uint32))
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
-    states, memory = _initial(stacked, keys, shards.clients if flat is None else 0)
+    states, memory = _initial(stacked, keys, start, shards.clients if flat is None else 0)
     if flat is not None:
         used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
         memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
-    ledgers = _charged(opened, cohorts, slice(done.round))
-    states, memory = _reached(done, states, memory)
+    ledgers = _charged(opened, cohorts, lasts, slice(done.round))
+    if resume:
+        states, memory = _reached(done, states, memory)
     if flat is None:
         stacked, states, memory, tested, run = on_devices(
-            algorithms, stacked, states, memory, keys, shards, seeds,
+            algorithms, stacked, states, memory, keys, shards, seeds, ends,
             single_uploads=single_uploads, hosts=hosts,
         )  # fmt: skip
+    elif ends is not None:
+        raise InvalidInput("trainings whose records lie end to end must end together; run them one by one")
     else:
         tested, run = (shards.test_x, shards.test_y), _streamed(stacked, flat, keys, single_uploads)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
-        ledgers = _charged(ledgers, cohorts, slice(done.round, int(stop)))
+        ledgers = _charged(ledgers, cohorts, lasts, slice(done.round, int(stop)))
         before_segment(done.round, int(stop))
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
@@ -134,22 +143,19 @@ def simulate(
 
 
 def _opened(
-    algorithms: Sequence[Algorithm],
-    planned: NDArray[np.int64],
-    evaluate_at: NDArray[np.int64],
-    seeds: Sequence[int],
+    algorithms: Sequence[Algorithm], planned: NDArray[np.int64], lasts: list[int], seeds: Sequence[int]
 ) -> tuple[list[Ledger], list[NDArray]]:
     """Ledgers and schedules of trainings; each pays for its whole schedule, as compiled rounds ask none."""
     if not algorithms or len(algorithms) != len(seeds):
         raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
-    rounds = int(evaluate_at[-1])
+    rounds = max(lasts)
     shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
     if rounds > shortest:
         raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
     paid = _once(planned, [0] * len(seeds))
     ledgers = {id(row): Ledger.open(row) for row in paid}
     opened, cohorts = [ledgers[id(row)] for row in paid], _once([one.cohorts for one in algorithms], seeds)
-    _charged(opened, cohorts, slice(rounds))
+    _charged(opened, cohorts, lasts, slice(rounds))
     return opened, cohorts
 
 
@@ -161,12 +167,12 @@ def _once(arrays: Iterable[Numbers], seeds: Sequence[int]) -> list[NDArray]:
     return [known if np.array_equal(known, one) else one for known, one in pairs]
 
 
-def _charged(ledgers: list[Ledger], cohorts: list[NDArray], rounds: slice) -> list[Ledger]:
-    """Ledgers after rounds of their schedules; trainings that share both share what they are charged."""
-    pairs = list(zip(ledgers, cohorts, strict=True))
-    each = {(id(ledger), id(asked)): (ledger, asked) for ledger, asked in pairs}
+def _charged(ledgers: list[Ledger], cohorts: list[NDArray], lasts: list[int], rounds: slice) -> list[Ledger]:
+    """Ledgers after rounds of their schedules; trainings that share all share what they are charged."""
+    threes = list(zip(ledgers, cohorts, lasts, strict=True))
+    each = {(id(ledger), id(asked), last): (ledger, asked[:last]) for ledger, asked, last in threes}
     made = {key: ledger.charge_rounds(asked[rounds]) for key, (ledger, asked) in each.items()}
-    return [made[id(ledger), id(asked)] for ledger, asked in pairs]
+    return [made[id(ledger), id(asked), last] for ledger, asked, last in threes]
 
 
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:
@@ -246,15 +252,19 @@ def _keys(seeds: Array) -> Array:
 
 
 @eqx.filter_jit
-def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState, Memory]:
+def _initial(
+    stacked: Algorithm, keys: Array, start: NDArray[np.float32] | None, clients: int
+) -> tuple[ServerState, Memory]:
     """Every training's public start, and what each of its clients remembers then."""
 
-    def start(algorithm: Algorithm, key: Array) -> tuple[ServerState, Memory]:
-        state = algorithm.init(key)
-        one = algorithm.init_client(state.theta)
-        return state, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one)
+    def started(algorithm: Algorithm, key: Array) -> tuple[ServerState, Memory]:
+        theta = start_of(algorithm.task, key) if start is None else jnp.asarray(start)
+        one = algorithm.init_client(theta)
+        return algorithm.init(theta), jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one
+        )
 
-    return jax.vmap(start)(stacked, keys)
+    return jax.vmap(started)(stacked, keys)
 
 
 @eqx.filter_jit

@@ -51,6 +51,11 @@ class ServerState(NamedTuple):
     memory: Memory = ()
 
 
+def start_of(task: Task, key: Array) -> Array:
+    """theta_0: the public start of trainings with this root key, shape (p,)."""
+    return task.initial(named_key(key, Purpose.START))
+
+
 @runtime_checkable
 class Algorithm(Protocol):
     """A federated algorithm with local privacy, as pure functions on a pytree of its numbers.
@@ -116,8 +121,8 @@ class Algorithm(Protocol):
         """The same without noise, and with every record in every batch: what uploads are on average."""
         ...
 
-    def init(self, key: Array) -> ServerState:
-        """The public start."""
+    def init(self, theta: Array) -> ServerState:
+        """What the server knows at the public start, theta of shape (p,)."""
         ...
 
     def init_client(self, theta: Array) -> Memory:
@@ -247,9 +252,9 @@ class Scheduled(eqx.Module):
         """Noise sizes of 0."""
         return self.with_noise(0.0)
 
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, before round 0."""
-        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
+    def init(self, theta: Array) -> ServerState:
+        """theta_0, before round 0."""
+        return ServerState(theta, jnp.zeros((), jnp.int32))
 
     def init_client(self, theta: Array) -> Memory:
         """Nothing: a client computes from what it is sent alone."""

@@ -42,10 +42,10 @@ class Averaged(Around):
     algorithm: Algorithm
     start: Numbers
 
-    def init(self, key: Array) -> ServerState:
+    def init(self, theta: Array) -> ServerState:
         """The algorithm's start, which is also what would be delivered."""
-        start = self.algorithm.init(key)
-        return start._replace(memory=Tail(start.memory, start.theta))
+        start = self.algorithm.init(theta)
+        return start._replace(memory=Tail(start.memory, theta))
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's next iterate, taken into the mean; up to round s + 1 it is the mean."""

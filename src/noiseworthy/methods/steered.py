@@ -96,10 +96,10 @@ class Steered(Around):
         variances = np.zeros_like(self.variances)
         return replace(self, algorithm=self.algorithm.noiseless(), variances=variances)
 
-    def init(self, key: Array) -> ServerState:
+    def init(self, theta: Array) -> ServerState:
         """The algorithm's start, with the planned steps and no slope yet."""
-        start, nothing = self.algorithm.init(key), jnp.zeros(())
-        return start._replace(memory=Course(start.memory, start.theta, jnp.ones(()), nothing, nothing))
+        start, nothing = self.algorithm.init(theta), jnp.zeros(())
+        return start._replace(memory=Course(start.memory, theta, jnp.ones(()), nothing, nothing))
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's step from the scaled model, scaled as well."""

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.axes import Usual
 from noiseworthy.methods.conditions import tightest_mode
 from noiseworthy.methods.registry import method
@@ -112,8 +112,7 @@ class Comparison:
 
 def untrained_score(task: Task, shards: Shards) -> Score:
     """Test loss and score of the public start."""
-    start = task.initial(named_key(jax.random.key(0), Purpose.START))
-    return task.score(start, shards.test_x, shards.test_y)
+    return task.score(start_of(task, jax.random.key(0)), shards.test_x, shards.test_y)
 
 
 def untrained_loss(task: Task, shards: Shards) -> float:

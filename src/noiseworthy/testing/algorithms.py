@@ -13,7 +13,7 @@ from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import BudgetExceeded
 from noiseworthy.methods import registry
-from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.algorithm import Algorithm, ServerState, start_of
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
@@ -201,9 +201,13 @@ class AlgorithmConformance:
     def _algorithm(self) -> Algorithm:
         return _made(type(self))[1]
 
+    @property
+    def _start(self) -> Array:
+        return start_of(self._algorithm.task, jax.random.key(3))
+
     def _state(self, t: int, spread: float = 0.0) -> ServerState:
         """The state before round t, moved at random from the start."""
-        start = self._algorithm.init(jax.random.key(3))
+        start = self._algorithm.init(self._start)
         moved = start.theta + spread * jax.random.normal(jax.random.key(t), start.theta.shape)
         return start._replace(theta=moved, round=jnp.int32(t))
 
@@ -255,7 +259,7 @@ class AlgorithmConformance:
         return updates
 
     def _update_of(self, shard: Batch, state: ServerState) -> Array:
-        memory = self._algorithm.init_client(self._algorithm.init(jax.random.key(3)).theta)
+        memory = self._algorithm.init_client(self._start)
         return self._algorithm.local_update(state, jnp.int32(_CLIENT), memory, shard, jax.random.key(11))[0]
 
     def _noise(self, t: int, seed: int) -> NDArray[np.float64]:

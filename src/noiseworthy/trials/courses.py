@@ -99,7 +99,7 @@ def of_each(
     every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     if models:
         every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
-    for places in _alike(plans, proxies[0].task):
+    for places in _alike(plans, proxies[0].task, shares):
         few = [one for i in places if (one := plans[i]) is not None]
         for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
             found = (*found[:-1], proxies[j].whole(found[-1])) if models else found
@@ -124,15 +124,19 @@ def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
     return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
 
 
-def _alike(plans: Sequence[Plan | None], task: Task) -> Iterator[list[int]]:
-    """Places of plans that one program trains: as many rounds and clients, one way of clipping, like work."""
+def _alike(plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]) -> Iterator[list[int]]:
+    """Places of plans that one program trains, the longest first: as many clients, one way of clipping.
+
+    Only where more than the end counts they must be as long as each other; else the shorter ones stand still.
+    """
 
     def kind(plan: Plan) -> tuple[object, ...]:
-        return plan.rounds, plan.clients_per_round, plan.problem.clipping
+        return len(shares) > 1 and plan.rounds, plan.clients_per_round, plan.problem.clipping
 
-    kinds = {kind(plan): None for plan in plans if plan is not None}
-    for one in kinds:
-        places = [i for i, plan in enumerate(plans) if plan is not None and kind(plan) == one]
+    every = {i: plan for i, plan in enumerate(plans) if plan is not None}
+    for one in {kind(plan): None for plan in every.values()}:
+        places = [i for i, plan in every.items() if kind(plan) == one]
+        places.sort(key=lambda i: -every[i].rounds)
         while places:
             width = _width(task, len(places))
             yield places[:width]
@@ -189,15 +193,23 @@ def _runs(
     }
     roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
+    ends = np.repeat([plan.rounds for plan in plans], len(seeds))
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
-        deal = proxy.deal(seeds[0] // _SEEDS)
-        if rotates:
-            return deal, simulate(roomy, planned, proxy.rotated(seeds[0] // _SEEDS), at, every)
+        deal, start = proxy.deal(seeds[0] // _SEEDS), _start(proxy.task, roomy[0].task)
         shards = deal.condensed if roomy[0].condensed else deal.shards
-        return deal, simulate(roomy, planned, shards, at, every)
+        if rotates:
+            shards = proxy.rotated(seeds[0] // _SEEDS)
+        return deal, simulate(roomy, planned, shards, at, every, ends=ends, start=start)
 
     return on_each(proxies, run)
+
+
+def _start(task: Task, made: Task) -> NDArray[np.float32] | None:
+    """Where a proxy's own linear models start, in the numbers of the model that is trained."""
+    if not isinstance(task, LinearModel) or not isinstance(made, LinearModel):
+        return None
+    return np.asarray(replace(made, start=task.start).initial(jax.random.key(0)))
 
 
 def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
@@ -236,9 +248,9 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
 
 
 def _made(task: Task, plan: Plan, seed: int) -> Algorithm:
-    """The plan's algorithm for records that are prepared by now: one program serves all preparations."""
+    """The plan's algorithm for prepared records and any start: one program serves all of them."""
     if isinstance(task, LinearModel):
-        task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False)
+        task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False, start=())
     return method(plan.algorithm).make(plan, task, seed)
 
 

@@ -58,9 +58,9 @@ class LossReports(FedSGDDPC):
         """Whose loss it is matters."""
         return True
 
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, at rest, with nothing reported."""
-        start = super().init(key)
+    def init(self, theta: Array) -> ServerState:
+        """theta_0, at rest, with nothing reported."""
+        start = super().init(theta)
         return start._replace(
             memory=Reported(start.memory, jnp.zeros((*self.cohorts.shape, LOSSES_PER_REPLY)))
         )

@@ -67,10 +67,9 @@ class FedSGDDPC(NoisedUploads):
         """Noise sizes of 0, and no Poisson batches."""
         return replace(super().noiseless(), sampled=False)
 
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, at rest."""
-        start = super().init(key)
-        return start._replace(memory=jnp.zeros_like(start.theta))
+    def init(self, theta: Array) -> ServerState:
+        """theta_0, at rest."""
+        return super().init(theta)._replace(memory=jnp.zeros_like(theta))
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array

@@ -87,9 +87,9 @@ class Moments(NoisedUploads):
         """In an upload."""
         return len(self.layout.rows) + self.task.dimension + self.squares
 
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task; the server keeps the mean moments, which standard errors are made of."""
-        return super().init(key)._replace(memory=jnp.zeros(self.numbers))
+    def init(self, theta: Array) -> ServerState:
+        """theta_0; the server keeps the mean moments, which standard errors are made of."""
+        return super().init(theta)._replace(memory=jnp.zeros(self.numbers))
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
