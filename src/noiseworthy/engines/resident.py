@@ -64,7 +64,7 @@ def on_devices(
 
     def run(bounds: tuple[int, int], states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
         between = np.array(bounds, np.int32)
-        return _advance(stacked, states, memory, train, groups, keys, last, between, layout)
+        return _advance(stacked, states, memory, train, groups, keys, between, last, layout)
 
     return stacked, states, memory, tested, run
 
@@ -130,7 +130,7 @@ def _different(seeds: Sequence[int]) -> int:
 
 
 @eqx.filter_jit
-def _advance(stacked, states, memory, train: Shard, groups, keys, ends, bounds, layout: Layout):
+def _advance(stacked, states, memory, train: Shard, groups, keys, bounds, ends, layout: Layout):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
     run = partial(_trainings, layout)
     if layout.mesh is None:

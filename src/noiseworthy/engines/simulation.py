@@ -60,6 +60,54 @@ class Checkpoint(NamedTuple):
     where: NDArray[np.int64] | None = None
 
 
+class SideBySide(NamedTuple):
+    """Trainings of one shape as `simulate` runs them: the same on every federation that has their clients.
+
+    Attributes:
+        stacked: the algorithms, each leaf of shape (S, ...).
+        keys: root keys, shape (S,).
+        ledgers: before the first round.
+        cohorts: schedules.
+        lasts: rounds.
+    """
+
+    stacked: Algorithm
+    keys: Array
+    ledgers: list[Ledger]
+    cohorts: list[NDArray]
+    lasts: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        algorithms: Sequence[Algorithm],
+        planned: NDArray[np.int64],
+        lasts: list[int],
+        seeds: Sequence[int],
+    ) -> SideBySide:
+        """Each pays for its whole schedule first, as compiled rounds ask no ledger; `planned` is (S, N).
+
+        Raises:
+            BudgetExceeded, InvalidInput: as `simulate` does.
+        """
+        if not algorithms or len(algorithms) != len(seeds):
+            raise InvalidInput(
+                f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}"
+            )
+        rounds = max(lasts)
+        shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
+        if rounds > shortest:
+            raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
+        paid = _once(planned, [0] * len(seeds))
+        ledgers = {id(row): Ledger.open(row) for row in paid}
+        opened, cohorts = (
+            [ledgers[id(row)] for row in paid],
+            _once([one.cohorts for one in algorithms], seeds),
+        )
+        _charged(opened, cohorts, lasts, slice(rounds))
+        return cls(_stack(algorithms), _keys(np.asarray(seeds, np.uint32)), opened, cohorts, lasts)
+
+
 def simulate(
     algorithms: Sequence[Algorithm],
     planned: NDArray[np.int64],
@@ -69,6 +117,7 @@ def simulate(
     *,
     ends: NDArray[np.int64] | None = None,
     start: NDArray[np.float32] | None = None,
+    together: SideBySide | None = None,
     single_uploads: bool = False,
     resume: Checkpoint | None = None,
     before_segment: Callable[[int, int], None] = lambda start, stop: None,
@@ -85,8 +134,9 @@ def simulate(
         evaluate_at: rounds to score at, ascending; the last one ends the training.
         seeds: S seeds of start, batches and noise.
         ends: rounds of each training where some are shorter, shape (S,): these ask nobody after them and
-            stay as they are. None where all go on to the last evaluation. Not of records that lie end to end.
+            stay as they are. None where all go on to the last evaluation.
         start: theta_0 of all trainings, shape (p,), in the place of the task's own.
+        together: what was made of these algorithms for another federation; None makes it.
         single_uploads: draw every client's noise on its own, as the debug engine does. By default a
             cohort's noise is drawn as one sum where that has the same law, which is cheaper.
         resume: state to go on from.
@@ -106,27 +156,23 @@ def simulate(
     """
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     lasts = [int(evaluate_at[-1])] * len(seeds) if ends is None else ends.tolist()
-    opened, cohorts = _opened(algorithms, planned, lasts, seeds)
-    stacked = _stack(algorithms)
-    keys = _keys(np.asarray(seeds, np.uint32))
+    stacked, keys, ledgers, cohorts, lasts = together or SideBySide.of(algorithms, planned, lasts, seeds)
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
     states, memory = _initial(stacked, keys, start, shards.clients if flat is None else 0)
     if flat is not None:
         used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
         memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
-    ledgers = _charged(opened, cohorts, lasts, slice(done.round))
     if resume:
+        ledgers = _charged(ledgers, cohorts, lasts, slice(done.round))
         states, memory = _reached(done, states, memory)
     if flat is None:
         stacked, states, memory, tested, run = on_devices(
             algorithms, stacked, states, memory, keys, shards, seeds, ends,
             single_uploads=single_uploads, hosts=hosts,
         )  # fmt: skip
-    elif ends is not None:
-        raise InvalidInput("trainings whose records lie end to end must end together; run them one by one")
     else:
-        tested, run = (shards.test_x, shards.test_y), _streamed(stacked, flat, keys, single_uploads)
+        tested, run = (shards.test_x, shards.test_y), _streamed(stacked, flat, keys, lasts, single_uploads)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
@@ -140,23 +186,6 @@ def simulate(
             memory.settle()
     models, kept = whole(_models(stacked, states)), _reader(memory)
     return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
-
-
-def _opened(
-    algorithms: Sequence[Algorithm], planned: NDArray[np.int64], lasts: list[int], seeds: Sequence[int]
-) -> tuple[list[Ledger], list[NDArray]]:
-    """Ledgers and schedules of trainings; each pays for its whole schedule, as compiled rounds ask none."""
-    if not algorithms or len(algorithms) != len(seeds):
-        raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
-    rounds = max(lasts)
-    shortest = min(len(algorithm.cohorts) for algorithm in algorithms)
-    if rounds > shortest:
-        raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
-    paid = _once(planned, [0] * len(seeds))
-    ledgers = {id(row): Ledger.open(row) for row in paid}
-    opened, cohorts = [ledgers[id(row)] for row in paid], _once([one.cohorts for one in algorithms], seeds)
-    _charged(opened, cohorts, lasts, slice(rounds))
-    return opened, cohorts
 
 
 def _once(arrays: Iterable[Numbers], seeds: Sequence[int]) -> list[NDArray]:
@@ -235,13 +264,15 @@ def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
 
 
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
-    return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *aligned(algorithms))
+    return jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *aligned(algorithms)))
 
 
-def _streamed(stacked: Algorithm, flat: FlatRecords, keys: Array, single_uploads: bool) -> Rounds:
+def _streamed(
+    stacked: Algorithm, flat: FlatRecords, keys: Array, lasts: list[int], single_uploads: bool
+) -> Rounds:
     """Trainings whose records come to the device window by window; memories are written where they lie."""
     return lambda bounds, states, memory: (
-        advance(stacked, states, memory, flat, keys, bounds, single_uploads),
+        advance(stacked, states, memory, flat, keys, bounds, lasts, single_uploads),
         memory,
     )
 

@@ -7,6 +7,7 @@ order in which uploads are added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,15 @@ def advance(
     train: FlatRecords,
     keys: Array,
     bounds: tuple[int, int],
+    lasts: Sequence[int],
     single_uploads: bool,
 ) -> ServerState:
-    """Rounds bounds[0]..bounds[1] of every training, one training after the other."""
+    """Rounds bounds[0]..bounds[1] of every training as far as it lasts, one training after the other."""
     reached = []
-    for place in range(len(keys)):
+    for place, last in enumerate(lasts):
         algorithm, state, key = jax.tree.map(lambda leaf, at=place: leaf[at], (stacked, states, keys))
-        reached.append(_training(algorithm, state, key, place, memories, train, bounds, single_uploads))
+        own = min(bounds[0], last), min(bounds[1], last)
+        reached.append(_training(algorithm, state, key, place, memories, train, own, single_uploads))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *reached)
 
 

@@ -11,7 +11,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 
 
-@lru_cache(maxsize=2)  # settings of two seeds are tried side by side
+@lru_cache(maxsize=64)  # settings of few lengths and seeds are tried on many proxies
 def schedule(clients: int, clients_per_round: int, rounds: int, seed: int) -> NDArray[np.int32]:
     """The `reshuffled_round_robin` of a seed, drawn in public; not to be written to."""
     from noiseworthy._keys import schedule_generator  # here, because planning needs no jax

@@ -122,7 +122,7 @@ class Bench:
     def _open(self, treatment: Treatment | None) -> tuple[list[Proxy], GradientScale]:
         if treatment not in self._opened:
             proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
-            every = [_typical(proxy, self.facts.problem.norm) for proxy in proxies]
+            every = on_each(proxies, lambda proxy: _typical(proxy, self.facts.problem.norm))
             radii = np.array([[1.0, 2.0, 1.0]]) * np.log([[_radius(proxy.task)] for proxy in proxies])
             scale = GradientScale(*np.exp(np.mean(np.log(every) - radii, axis=0)).tolist())
             self._opened[treatment] = proxies, scale
@@ -269,7 +269,7 @@ def _gradients(task: Task, theta: Array, batches: Batch) -> Array:
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     """Mean norms of gradients at the start, of records and of a client's mean, and what a step gains."""
-    task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
+    task, theta = proxy.bare, proxy.task.initial(jax.random.key(0))
     deal = proxy.deal()
     train = _stacked(deal.shards)
     x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.records import Trajectory
-from noiseworthy.engines.simulation import simulate
+from noiseworthy.engines.simulation import SideBySide, simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
 from noiseworthy.methods.around import Around
 from noiseworthy.methods.averaged import averaged
@@ -24,7 +24,6 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.proxies import Deal, Proxy, on_each
 from noiseworthy.trials.rotated import Rotated
@@ -183,7 +182,7 @@ def _runs(
 ) -> list[tuple[Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
-    made = {id(plan): [_made(first.task, plan, seed) for seed in seeds] for plan in different.values()}
+    made = {id(plan): [_made(first.bare, plan, seed) for seed in seeds] for plan in different.values()}
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
@@ -194,22 +193,16 @@ def _runs(
     roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     ends = np.repeat([plan.rounds for plan in plans], len(seeds))
+    together = SideBySide.of(roomy, planned, ends.tolist(), every)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
-        deal, start = proxy.deal(seeds[0] // _SEEDS), _start(proxy.task, roomy[0].task)
+        deal, start = proxy.deal(seeds[0] // _SEEDS), proxy.start_of(roomy[0].task.dimension)
         shards = deal.condensed if roomy[0].condensed else deal.shards
         if rotates:
             shards = proxy.rotated(seeds[0] // _SEEDS)
-        return deal, simulate(roomy, planned, shards, at, every, ends=ends, start=start)
+        return deal, simulate(roomy, planned, shards, at, every, ends=ends, start=start, together=together)
 
     return on_each(proxies, run)
-
-
-def _start(task: Task, made: Task) -> NDArray[np.float32] | None:
-    """Where a proxy's own linear models start, in the numbers of the model that is trained."""
-    if not isinstance(task, LinearModel) or not isinstance(made, LinearModel):
-        return None
-    return np.asarray(replace(made, start=task.start).initial(jax.random.key(0)))
 
 
 def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
@@ -248,9 +241,6 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
 
 
 def _made(task: Task, plan: Plan, seed: int) -> Algorithm:
-    """The plan's algorithm for prepared records and any start: one program serves all of them."""
-    if isinstance(task, LinearModel):
-        task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False, start=())
     return method(plan.algorithm).make(plan, task, seed)
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import Array, jax
 from noiseworthy.data import Records
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Score
 from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.trials.centring import centred, starting_at
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
@@ -105,6 +107,20 @@ class Proxy:
             self._deals[place] = self._dealt(seed_of(place))
         return self._deals[place]
 
+    @cached_property
+    def bare(self) -> Task:
+        """Its model for prepared records and any start: one program serves all of them."""
+        if not isinstance(self.task, LinearModel):
+            return self.task
+        return replace(self.task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False, start=())
+
+    def start_of(self, numbers: int) -> NDArray[np.float32] | None:
+        """Where its linear models of so many numbers start, of whole records or along few directions."""
+        if not isinstance(self.task, LinearModel):
+            return None
+        constant = np.array(self.task.start, np.float32) / np.float32(self.task.bias or 1)
+        return np.append(np.zeros(numbers - len(constant), np.float32), constant)
+
     @property
     def rotates(self) -> bool:
         """Whether its records are images that trials may see along few directions."""
@@ -134,11 +150,14 @@ class Proxy:
         shards = weighted(Shards.load(federation, self.task), self.facts.problem.sizes / federation.sizes)
         numbers = federation.classes is None
         condensed = Shards.load(federation, self.task, condensed=True) if numbers else shards
-        plain = self.task
-        if isinstance(plain, LinearModel) and not numbers:
-            plain = replace(plain, start=())
-        start = plain.score(plain.initial(jax.random.key(_SEED)), shards.test_x, shards.test_y)
+        knows = self.task if numbers else self.bare
+        start = _scored(self.bare, knows.initial(jax.random.key(_SEED)), shards.test_x, shards.test_y)
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
+
+
+@partial(jax.jit, static_argnums=0)
+def _scored(task: Any, theta: Array, x: Array, y: Array) -> Score:
+    return task.score(theta, x, y)
 
 
 def seed_of(number: int) -> int:
