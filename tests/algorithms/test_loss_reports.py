@@ -15,6 +15,7 @@ from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
 from noiseworthy.methods.dpfl_bcs.loss_reports import make
 from noiseworthy.methods.dpfl_bcs.two_stages import plan
@@ -119,7 +120,7 @@ def test_the_noise_of_gradients_and_losses_has_the_planned_law_and_is_drawn_apar
     Five Kolmogorov-Smirnov tests and one correlation at level 1e-4 each: false alarm below 6e-4.
     """
     algorithm = jax.tree.map(jnp.asarray, make(first, TASK, 0))
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     shard = batch_of(np.zeros((9, FEATURES)), np.full(9, 0.6))  # gradient 0; loss 0.18 at every model
 
     @jax.jit
@@ -166,7 +167,7 @@ def test_a_replaced_record_moves_each_loss_by_at_most_theta_over_n(federation, f
 def test_the_second_loss_is_computed_at_the_noised_step_and_at_nothing_more_exact(first):
     """The upload's own gradient part explains the second loss; the exact gradient is not in it."""
     algorithm = jax.tree.map(jnp.asarray, make(first, TASK, 0))
-    state = algorithm.init(jax.random.key(0))._replace(theta=jnp.array([0.1, -0.2, 0.3]))
+    state = algorithm.init(jnp.array([0.1, -0.2, 0.3]))
     generator = np.random.default_rng(1)
     x, y = generator.normal(size=(7, FEATURES)), generator.normal(size=7)
     update, _ = algorithm.local_update(state, jnp.int32(2), (), batch_of(x, y), jax.random.key(8))
@@ -182,7 +183,7 @@ def test_uploads_carry_noise_that_the_engine_draws_for_no_other_purpose(first):
     """Gradient noise and loss noise come from keys of their own, so that neither reveals the other."""
     key = named_key(jax.random.key(0), Purpose.NOISE, 1, 2)
     algorithm = jax.tree.map(jnp.asarray, make(first, TASK, 0))
-    state = algorithm.init(jax.random.key(0))._replace(round=jnp.int32(1))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))._replace(round=jnp.int32(1))
     shard = batch_of(np.zeros((7, FEATURES)), np.zeros(7))
     upload, _ = client_step(algorithm, state, jnp.int32(2), (), shard, jax.random.key(0))
     gradient, loss = np.asarray(upload[:2]) / first.plan.noise[2], np.asarray(upload[-2:])

@@ -15,6 +15,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.axes import Beside
 from noiseworthy.methods.moments import algorithm, axes
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
@@ -107,7 +108,7 @@ def test_a_client_sends_the_mean_of_the_rows_of_its_records(family, norm, loss, 
     x, y = records(task, 40, np.random.default_rng(2))
     plan = plan_of(task, family, clip=0.8)
     made, batch = make(plan, task, 0), Batch(x, jnp.asarray(y), jnp.ones(40))
-    state = made.init(jax.random.key(0))
+    state = made.init(start_of(made.task, jax.random.key(0)))
     sent, _ = made.local_update(state, jnp.int32(0), (), batch, jax.random.key(1))
     r = np.asarray(asked_of_outputs(task, batch), np.float64)
     rows = moment_rows(np.asarray(x, np.float64), r, 0.7, norm, loss == "squared", 0.8)
@@ -124,7 +125,7 @@ def test_without_noise_a_regression_is_least_squares_of_all_records_together():
     y = y + generator.normal(size=125) * 0.1 + 2
     parts = [(0, 40), (40, 65), (65, 125)]
     made = make(plan_of(task, clip=100.0), task, 0).noiseless()
-    state = made.init(jax.random.key(0))
+    state = made.init(start_of(made.task, jax.random.key(0)))
     sent = [
         made.local_update(
             state, jnp.int32(i), (), Batch(x[a:b], jnp.asarray(y[a:b]), jnp.ones(b - a)), jax.random.key(1)
@@ -143,7 +144,7 @@ def test_classes_keep_their_shares_and_are_told_apart():
     y = (np.arange(400) % 4 == 0).astype(int)
     x = task.prepare(jnp.asarray(generator.normal(size=(400, 4)) + 1.5 * y[:, None] - 1, jnp.float32))
     made = make(plan_of(task, clip=50.0, sizes=(400,), length=1.0), task, 0).noiseless()
-    state = made.init(jax.random.key(0))
+    state = made.init(start_of(made.task, jax.random.key(0)))
     sent, _ = made.local_update(
         state, jnp.int32(0), (), Batch(x, jnp.asarray(y), jnp.ones(400)), jax.random.key(1)
     )

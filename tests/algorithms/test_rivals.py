@@ -26,7 +26,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import ServerState
+from noiseworthy.methods.algorithm import ServerState, start_of
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.methods.rivals.pfa import public_clients, top_directions
@@ -136,7 +136,7 @@ def test_noise_drawn_as_one_sum_moves_the_model_as_much_as_single_draws(federati
     """The variance of 500 x 4 draws against sums by hand: chi^2 of 2,000; false alarm below 1e-5."""
     plan = plan_of(federation, name, "gaussian", UNLIKE, counts=[9, 9, 0, 0, 0, 9], momentum=0.0)
     algorithm = jax.tree.map(jnp.asarray, make(plan, TASK, 0))
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
 
     def one(key):
         return algorithm.aggregate(
@@ -227,7 +227,7 @@ def test_without_noise_privatefl_is_the_textbook_loop(federation, shards):
 def test_the_momentum_of_the_server_is_that_of_optax(federation, name):
     plan = plan_of(federation, name, rounds=5, epsilon=UNLIKE)
     algorithm = jax.tree.map(jnp.asarray, make(plan, TASK, 0))
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     trace = optax.trace(MOMENTUM)
     theta, kept = state.theta, trace.init(state.theta)
     for t, total in enumerate(np.random.default_rng(0).normal(size=(5, FEATURES)).astype(np.float32)):

@@ -15,6 +15,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.algorithm import make as plain
@@ -78,7 +79,7 @@ def test_the_rounds_are_those_of_the_formulas(family):
     inner = algorithm.algorithm
     size = np.sqrt(2.0) if family == "laplace" else 1.0
     totals = np.random.default_rng(0).normal(0, 0.5, (ROUNDS, TASK.dimension)).astype(np.float32)
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     theta, velocity = np.zeros(TASK.dimension), np.zeros(TASK.dimension)
     slope, variance, scale = 0.0, 0.0, 1.0
     for t, total in enumerate(totals.astype(float)):
@@ -102,7 +103,7 @@ def test_the_rounds_are_those_of_the_formulas(family):
 def test_no_training_goes_further_than_four_times_its_planned_steps_or_less_than_a_quarter(sign):
     """Slopes that say the same in every round, at the largest gain; without the bound they go to exp(+-8)."""
     algorithm = make(plan_of(steering=Steering(0.99, 1e-3)), TASK, 7)
-    state, scales = algorithm.init(jax.random.key(0)), []
+    state, scales = algorithm.init(start_of(algorithm.task, jax.random.key(0))), []
     direction = jnp.ones(TASK.dimension)
     for _ in range(ROUNDS):
         total = sign * direction * jnp.sign(jnp.sum(direction * state.theta)) if scales else direction
@@ -120,7 +121,7 @@ def test_the_slope_that_uploads_tell_is_the_derivative_along_the_model(shards):
     plan = replace(plan, problem=replace(plan.problem, clip_norm=5.0))
     algorithm = plain(plan, TASK, 0)
     theta = jnp.asarray(np.random.default_rng(1).normal(size=TASK.dimension), jnp.float32)
-    state = algorithm.init(jax.random.key(0))._replace(theta=theta)
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))._replace(theta=theta)
     everyone = jnp.arange(CLIENTS)
     sums = [
         algorithm.local_update(state, i, (), jax.tree.map(lambda leaf, i=i: leaf[i], shards.train), None)[0]

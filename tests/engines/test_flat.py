@@ -113,6 +113,15 @@ def test_every_method_trains_as_with_stacked_clients(kind, stacked, laid, monkey
     assert_same(ours, theirs, **SAME)
 
 
+@pytest.mark.parametrize("kind", ["fedsgd-dpc, everybody", "dp-fedavg B", "dp-scaffnew"])
+def test_a_training_that_ends_before_another_does_so_with_either(kind, stacked, laid):
+    task, plan = PLANS[kind][0], PLANS[kind][1]()
+    algorithms, ends = [make(plan, task, seed) for seed in SEEDS], np.array([plan.rounds, 1])
+    ours, theirs = (trained(algorithms, plan, held, task, ends=ends) for held in (laid, stacked))
+    assert ours.uploads[1].sum() == algorithms[1].cohorts.shape[1]
+    assert_same(ours, theirs, **SAME)
+
+
 def test_single_uploads_give_the_numbers_of_the_debug_engine(laid):
     plan, at = fedavg_plan("B", b=2), np.array([1])
     algorithm, shards = make(plan, LOGISTIC, 4), Shards.load(laid, LOGISTIC)

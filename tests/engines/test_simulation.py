@@ -16,7 +16,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards, end_to_end
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
-from noiseworthy.methods.algorithm import Scheduled
+from noiseworthy.methods.algorithm import Scheduled, start_of
 from noiseworthy.methods.averaged import Averaged, averaged
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
@@ -116,6 +116,44 @@ def test_records_end_to_end_are_everybodys(rows, unlike, monkeypatch):
     held = [simulate([algorithm] * 2, plan.uploads, one, np.array([0, plan.rounds]), [5, 6])
             for one in (shards, shards._replace(groups=()))]  # fmt: skip
     np.testing.assert_allclose(held[0].theta, held[1].theta, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_that_ends_before_others_stays_as_it_was(kind, unlike):
+    """Model, loss and charges are those of the training alone, whatever the others go on to do."""
+    task, plan = everybody(kind)
+    shards, algorithm = Shards.load(unlike, task), make(plan, task, 0)
+    ends, seeds = np.array([plan.rounds, plan.rounds, 1, plan.rounds - 1]), [5, 6, 5, 6]
+    at = np.array([1, plan.rounds])
+    together = simulate([algorithm] * 4, plan.uploads, shards, at, seeds, ends=ends)
+    kept = [together.memory(place, 0) for place in range(4)] if together.memory else None
+    for place, (seed, end) in enumerate(zip(seeds, ends.tolist(), strict=True)):
+        alone = simulate([algorithm], plan.uploads, shards, np.array([end]), [seed])
+        np.testing.assert_allclose(together.theta[place], alone.theta[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(together.loss[place, -1], alone.loss[0, -1], rtol=1e-5)
+        np.testing.assert_array_equal(together.uploads[place], alone.uploads[0])
+        if kept and alone.memory:
+            np.testing.assert_allclose(kept[place][0], alone.memory(0, 0)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_training_pays_for_its_own_rounds_alone(plan_of, algorithms_of, shards):
+    """Zeros follow its schedule, which would ask client 0 twice in a round."""
+    plans = [plan_of("laplace", 2, rounds) for rounds in (6, 3)]
+    every = padded([algorithms_of(plan, [7]).all[0] for plan in plans], 9)
+    planned = np.stack([plan.uploads for plan in plans])
+    run = simulate(every, planned, shards, np.array([6]), [7, 7], ends=np.array([6, 3]))
+    np.testing.assert_array_equal(run.uploads.sum(axis=1), [12, 6])
+    with pytest.raises(BudgetExceeded, match="client 0 is asked twice in one round"):
+        simulate(every, planned, shards, np.array([6]), [7, 7])
+
+
+@pytest.mark.parametrize(("ends", "alike"), [([6, 3], True), ([3, 6], False), ([6, 4], False)])
+def test_schedules_are_alike_as_far_as_both_go(ends, alike):
+    """Where the first is the longest, whose clients serve both: they part after three rounds."""
+    cohorts = np.array([[[1], [0], [2], [0], [1], [2]], [[1], [0], [2], [1], [0], [0]]])
+    assert resident._alike(cohorts, np.array(ends), 1) == alike
+    assert not resident._alike(cohorts, None, 1)
+    assert resident._alike(cohorts[:, :3], None, 1)
 
 
 def test_groups_hold_every_record_once_and_little_padding(unlike):
@@ -241,7 +279,7 @@ def test_settings_of_one_seed_gather_once_what_the_same_clients_hold(alike, plan
     others = [replace(one, steps=2 * one.steps, cohorts=one.cohorts[:: 1 if alike else -1]) for one in first]
     every, stacked = [*first, *others], simulation._stack([*first, *others])
     known = {"single_uploads": False, "spans": False}
-    assert resident._layout(stacked, shards, (), seeds, False, **known).alike == alike
+    assert resident._layout(stacked, shards, (), seeds, None, False, **known).alike == alike
     together = simulate(every, plan.releases, shards, SCORED, seeds)
     for place, (one, seed) in enumerate(zip(every, seeds, strict=True)):
         alone = simulate([one], plan.releases, shards, SCORED, [seed])
@@ -267,7 +305,7 @@ def test_one_product_of_records_gives_the_sum_of_all_replies(
     plan_of, algorithms_of, shards, clients_at_once, cohort
 ):
     algorithm = jax.tree.map(jnp.asarray, algorithms_of(plan_of("gaussian", cohort, 4), [0]).all[0])
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     state = state._replace(theta=state.theta + jnp.linspace(-1, 1, len(state.theta)))
     clients = algorithm.select(state)
     assert algorithm.sums_records
@@ -381,10 +419,10 @@ def test_trainings_that_agree_in_plan_and_schedule_are_charged_once(
     every = [*algorithms_of(plan, [5, 6]).all, *padded(algorithms_of(plan, [5, 6]).all, 11)]
     monkeypatch.setattr(Ledger, "charge_rounds", lambda *asked: charged.append(asked) or charge(*asked))
     run = simulate(every, plan.releases, shards, np.array([4]), [5, 6, 5, 6])
-    assert len(charged) == 4 * 3, "padded schedules differ: four, of which all is charged, nothing, and all"
+    assert len(charged) == 4 * 2, "padded schedules differ: four, each charged as a whole, and as it goes"
     charged.clear()
     again = simulate([*every[:2]] * 2, plan.releases, shards, np.array([4]), [5, 6, 5, 6])
-    assert len(charged) == 2 * 3
+    assert len(charged) == 2 * 2
     np.testing.assert_array_equal(run.uploads, again.uploads)
 
 

@@ -21,6 +21,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.base import Method
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.registry import make, method
@@ -182,7 +183,7 @@ def test_without_noise_the_server_is_adam_on_the_updates_of_dp_fedavg(stated):
     plan, shards = decision.plan, Shards.load(federation, task)
     algorithm = jax.tree.map(jnp.asarray, make(plan, task, 0).noiseless())
     update = jax.jit(lambda state, i, shard: algorithm.local_update(state, i, (), shard, _key())[0])
-    state, first, second = algorithm.init(_key()), 0.0, 0.0
+    state, first, second = algorithm.init(start_of(algorithm.task, _key())), 0.0, 0.0
     theta = np.array(state.theta, np.float64)
     for t in range(plan.rounds):
         cohort = np.asarray(algorithm.select(state))

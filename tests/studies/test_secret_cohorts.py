@@ -15,6 +15,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError, PlanError, UnsoundClaim
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.trust import Trust
@@ -91,7 +92,7 @@ def test_a_plan_that_counts_on_fewer_clients_than_it_asks_is_refused(made):
 def test_every_client_takes_part_by_a_coin_of_its_own_in_each_round_of_each_seed(made):
     algorithm = jax.tree.map(jnp.asarray, make(made.plan, made.prepared.trained()[1], 0))
     shards = Shards.load(*made.prepared.trained(), condensed=algorithm.condensed)
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
 
     @jax.jit
     @jax.vmap
@@ -120,7 +121,7 @@ def test_every_client_takes_part_by_a_coin_of_its_own_in_each_round_of_each_seed
 def test_the_noise_of_a_round_is_the_same_whoever_takes_part(made):
     """Of the sum that moves the model: divided by the expected cohort, never by the one that came."""
     algorithm = jax.tree.map(jnp.asarray, make(made.plan, made.prepared.trained()[1], 0))
-    state, everybody = algorithm.init(jax.random.key(0)), jnp.arange(8)
+    state, everybody = algorithm.init(start_of(algorithm.task, jax.random.key(0))), jnp.arange(8)
     keys = jax.random.split(jax.random.key(1), 800)
     drawn = jax.vmap(lambda key: algorithm.aggregate_noise(state, everybody, key))(keys)
     assert np.std(np.asarray(drawn, float)) == pytest.approx(made.plan.sum_noise, rel=0.03)

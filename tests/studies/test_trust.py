@@ -12,6 +12,7 @@ import pytest
 
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, InvalidInput, PlanError
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.trust import LOCAL, Sharing
@@ -108,7 +109,8 @@ def test_the_noise_of_a_sum_is_that_of_all_shares(name, mechanism):
     """b shares, of which the fewest that survive carry what the plan calls `sum_noise`."""
     made = planned(prepare(study_of(name, mechanism=mechanism)))
     algorithm = jax.tree.map(jnp.asarray, make(made.plan, made.prepared.trained()[1], 0))
-    state, cohort = algorithm.init(jax.random.key(0)), jnp.asarray(algorithm.cohorts[0])
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
+    cohort = jnp.asarray(algorithm.cohorts[0])
     draws = jax.vmap(lambda key: algorithm.aggregate_noise(state, cohort, key))
     seen = np.std(np.asarray(draws(jax.random.split(jax.random.key(1), 800)), float))
     fewest = 5 - 1 - 1

@@ -16,6 +16,7 @@ from scipy import stats
 from noiseworthy.data import Federation, ragged
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Setting
 from noiseworthy.studies.training import train
@@ -145,12 +146,12 @@ def test_the_noise_of_a_thinned_federation_has_the_variance_of_the_whole(facts_o
     thin = facts.thinned()
     one = make(space.plan(thin.problem, task, scale, ONE), task, 0)
     trial = one.with_noise(np.sqrt(500 / 2000))
-    state = trial.init(jax.random.key(0))
+    state = trial.init(start_of(trial.task, jax.random.key(0)))
     cohort, draws = jnp.arange(500), jax.random.split(jax.random.key(1), 1000)
     drawn = np.asarray(jax.vmap(lambda key: trial.aggregate_noise(state, cohort, key))(draws)).ravel()
     whole = make(space.plan(facts.problem, task, scale, ONE), task, 0)
-    own = np.asarray(jax.vmap(lambda key: whole.aggregate_noise(
-        whole.init(jax.random.key(0)), jnp.arange(2000), key))(draws)).ravel()  # fmt: skip
+    start, everybody = whole.init(start_of(whole.task, jax.random.key(0))), jnp.arange(2000)
+    own = np.asarray(jax.vmap(lambda key: whole.aggregate_noise(start, everybody, key))(draws)).ravel()
     ratio = drawn.var() / own.var()
     low, high = stats.f(len(drawn) - 1, len(own) - 1).interval(1 - 1e-6)
     assert low < ratio < high
@@ -281,6 +282,24 @@ def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_o
     assert len(np.unique(found.loss)) == found.loss.size
 
 
+@pytest.mark.parametrize(("algorithm", "asked"), [("fedsgd-dpc", 4), ("fedsgd-dpc", 2), ("dp-fedavg", 2)])
+def test_trials_of_unlike_length_share_a_program_and_end_as_alone(
+    algorithm, asked, facts_of, space_of, wine, monkeypatch
+):
+    """Of 9, 2 and 5 rounds, the first of which asks for most: one call of the engine for all of them."""
+    lengths, called = (9, 2, 5), []
+    plans = [plan_of(wine, space_of(algorithm, rounds=t, clients_per_round=asked)) for t in lengths]
+    simulate = courses.simulate
+    monkeypatch.setattr(courses, "simulate", lambda *on, **how: called.append(how) or simulate(*on, **how))
+    together = outcomes(wine, plans, [0, 1])
+    assert [how["ends"][:6].tolist() for how in called] == [[9, 9, 5, 5, 2, 2]]
+    for place, plan in enumerate(plans):
+        alone = outcomes(wine, [plan], [0, 1])
+        np.testing.assert_allclose(together[0][place], alone[0][0], rtol=1e-5)
+        np.testing.assert_allclose(together[1][place], alone[1][0], atol=0.01)
+    assert len(np.unique(together[0])) == 6
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("count", [7, 18])
 def test_settings_of_a_large_model_keep_their_places_in_lots(count, facts_of, space_of):
@@ -333,7 +352,7 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     made = courses._tried(proxy, plan, courses._made(proxy.task, plan, 0), rotates=False)
     inner = made.algorithm.algorithm
     assert inner.family == ("gaussian" if alike else "laplace")
-    state = made.init(jax.random.key(0))
+    state = made.init(start_of(made.task, jax.random.key(0)))
     cohort = jnp.arange(len(sizes))[:asked]
     keys = jax.random.split(jax.random.key(1), 40_000 // proxy.task.dimension)
     drawn = jax.vmap(lambda key: made.aggregate_noise(state, cohort, key))(keys)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.methods.space import Setting
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.means import SHARE, MeanRelease, most_of
 from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.trials.bench import Bench, Candidate
@@ -22,7 +24,7 @@ from noiseworthy.trials.search import planned
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.what_if import WhatIf
 
-CENTRED = Treatment(centred=True)
+CENTRED, ONE = Treatment(centred=True), Setting(1.0, 1.0, 1.0, 1.0)
 
 
 def mean_seen(facts: PublicFacts, source: str = "iris") -> np.ndarray:
@@ -85,6 +87,29 @@ def test_trainings_start_at_the_shares_of_the_classes_and_gains_are_counted_from
         proxy.deal().untrained_loss == pytest.approx(plain.deal().untrained_loss) == pytest.approx(np.log(3))
     )
     assert plain.task.start == ()
+
+
+def start_of_numbers(facts: PublicFacts) -> PublicFacts:
+    """Facts of a regression whose clients tell the mean of their labels with hardly any noise."""
+    intercept = LinearModel(7, 1, "squared", bias=1.0, feature_norm=1.0)
+    known = Problem(facts.problem.sizes, 8, facts.problem.budget, "gaussian", 1.0)
+    return replace(facts, problem=known, classes=None, label_noise=1e-3, make_task=lambda *_: intercept)
+
+
+@pytest.mark.parametrize("labels", ["classes", "numbers"])
+def test_stand_ins_of_one_shape_start_each_at_what_it_told(labels, facts_of, space_of):
+    """They share plans and programs. With steps of nothing each ends where its own model starts."""
+    facts = facts_of(epsilon=1e5, sizes=(37, 21), record_shape=(7,))
+    facts, way = (skewed(facts), CENTRED) if labels == "classes" else (start_of_numbers(facts), None)
+    bench = Bench(facts, ["prior:0", "prior:1", "prior:2"])
+    proxies = bench.proxies(way)
+    assert len({proxy.task.start for proxy in proxies}) == 3
+    still = space_of("fedsgd-dpc", rounds=2, clients_per_round=2, step_size=1e-12, clip_norm=1.0)
+    found = bench.scores(still, [Candidate(ONE, way)], [0, 1]).loss
+    for proxy, losses in zip(proxies, found[:, 0], strict=True):
+        x, y = proxy.deal().shards.test_x, proxy.deal().shards.test_y
+        own = float(proxy.task.score(proxy.task.initial(jax.random.key(0)), x, y).loss)
+        assert losses == pytest.approx(own / proxy.deal().untrained_loss, rel=1e-5)
 
 
 def test_where_noise_hides_the_shares_trainings_start_at_zero(facts_of):

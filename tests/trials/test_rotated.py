@@ -184,9 +184,9 @@ def programs(monkeypatch):
     """The algorithms of every program of trainings that runs."""
     ran, simulate = [], courses.simulate
 
-    def kept(algorithms, *rest):
+    def kept(algorithms, *rest, **known):
         ran.append(algorithms)
-        return simulate(algorithms, *rest)
+        return simulate(algorithms, *rest, **known)
 
     monkeypatch.setattr(courses, "simulate", kept)
     return ran

@@ -15,6 +15,7 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
+from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
@@ -90,7 +91,7 @@ def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, 
 def trained(algorithm, federation, gateways, work, noise):
     """The server's side: select, ask, aggregate. It knows the plan and uploads, and no record."""
     algorithm = jax.tree.map(jnp.asarray, algorithm)
-    state = algorithm.init(jax.random.key(0))
+    state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     counts, heads = [0] * federation.n_clients, {}
     for t in range(len(algorithm.cohorts)):
         cohort = np.asarray(algorithm.select(state))

@@ -55,7 +55,7 @@ def planned(name, problem, local, rounds, step):
 def simulated(algorithm, shards, theta, memory=None):
     """The raw update of the simulation in the first round, and what the client remembers."""
     algorithm, key = jax.tree.map(jnp.asarray, algorithm), jax.random.key(0)
-    state = algorithm.init(key)._replace(theta=jnp.asarray(theta))
+    state = algorithm.init(jnp.asarray(theta))
     memory = algorithm.init_client(state.theta) if memory is None else memory
     return algorithm.local_update(state, jnp.int32(CLIENT), memory, shards.of(CLIENT), key)
 
@@ -129,7 +129,7 @@ def test_control_variates_go_on_from_release_to_release_and_over_a_restart(
     counts = coins.counts(coins.rounds)
     for place in range(3):
         theta = np.full(P, 0.1 * place, np.float32)
-        state = algorithm.init(jax.random.key(0))._replace(theta=jnp.asarray(theta), round=jnp.int32(place))
+        state = algorithm.init(jnp.asarray(theta))._replace(round=jnp.int32(place))
         update, memory = algorithm.local_update(
             state, jnp.int32(CLIENT), memory, shards.of(CLIENT), jax.random.key(0)
         )
