@@ -50,17 +50,11 @@ class _Estimator(BaseEstimator, ABC):
     _MODEL: ClassVar[str]
 
     def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        mechanism: str = "gaussian",
-        algorithm: str = FIRST,
-        public: str | Sequence[str] = "auto",
+        self, *, epsilon: float = 1.0, delta: float = 1e-5, mechanism: str = "gaussian",
+        algorithm: str = FIRST, public: str | Sequence[str] = "auto",
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
-        tables: Mapping[str, Mapping[str, Any]] | None = None,
-        random_state: Any = 0,
-    ):
+        tables: Mapping[str, Mapping[str, Any]] | None = None, random_state: Any = 0,
+    ):  # fmt: skip
         self.epsilon = epsilon
         self.delta = delta
         self.mechanism = mechanism
@@ -189,18 +183,11 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
     _MODEL = "softmax"
 
     def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        mechanism: str = "gaussian",
-        algorithm: str = FIRST,
-        public: str | Sequence[str] = "auto",
-        feature_range: tuple[ArrayLike, ArrayLike] | None = None,
-        classes: ArrayLike | None = None,
-        tables: Mapping[str, Mapping[str, Any]] | None = None,
-        random_state: Any = 0,
-    ):
+        self, *, epsilon: float = 1.0, delta: float = 1e-5, mechanism: str = "gaussian",
+        algorithm: str = FIRST, public: str | Sequence[str] = "auto",
+        feature_range: tuple[ArrayLike, ArrayLike] | None = None, classes: ArrayLike | None = None,
+        tables: Mapping[str, Mapping[str, Any]] | None = None, random_state: Any = 0,
+    ):  # fmt: skip
         super().__init__(
             epsilon=epsilon, delta=delta, mechanism=mechanism, algorithm=algorithm, public=public,
             feature_range=feature_range, tables=tables, random_state=random_state,
@@ -257,18 +244,12 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
     _MODEL = "linear"
 
     def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        mechanism: str = "gaussian",
-        algorithm: str = FIRST,
-        public: str | Sequence[str] = "auto",
+        self, *, epsilon: float = 1.0, delta: float = 1e-5, mechanism: str = "gaussian",
+        algorithm: str = FIRST, public: str | Sequence[str] = "auto",
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         label_range: tuple[float, float] | None = None,
-        tables: Mapping[str, Mapping[str, Any]] | None = None,
-        random_state: Any = 0,
-    ):
+        tables: Mapping[str, Mapping[str, Any]] | None = None, random_state: Any = 0,
+    ):  # fmt: skip
         super().__init__(
             epsilon=epsilon, delta=delta, mechanism=mechanism, algorithm=algorithm, public=public,
             feature_range=feature_range, tables=tables, random_state=random_state,

@@ -318,16 +318,9 @@ def _exchange(place: Path) -> Iterator[Exchange]:
 
 
 def _trained(
-    planned: Planned,
-    deployment: Deployment,
-    exchange: Exchange,
-    place: Path,
-    folder: Path,
-    *,
-    name: str,
-    resume: bool,
-    patience: float,
-) -> dict[str, Any]:
+    planned: Planned, deployment: Deployment, exchange: Exchange, place: Path, folder: Path, *, name: str,
+    resume: bool, patience: float,
+) -> dict[str, Any]:  # fmt: skip
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.deploy.correspondence import introduced
     from noiseworthy.deploy.deployed import check_approved, check_roster, final_model, train, with_network

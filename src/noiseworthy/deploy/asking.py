@@ -91,20 +91,12 @@ class Asking:
             raise UnsoundClaim("owners are asked for noised releases alone; plan with gaussian or laplace")
         shares = release.mechanism.size if plan.problem.trust.owners_add else release.hiding
         return Request(
-            run=self.run,
-            release=int(self.releases(t)[client]) + 1 + ahead,
-            algorithm=self.work(client, t),
-            task=self.task,
-            theta=theta,
-            mechanism=release.mechanism.family,
-            clip_norm=float(plan.problem.clip_norm),
-            noise=float(shares[client] * plan.upload_scale[t]),
-            deadline=deadline,
-            head=head,
-            received=received,
-            seen=self.seen,
+            run=self.run, release=int(self.releases(t)[client]) + 1 + ahead, algorithm=self.work(client, t),
+            task=self.task, theta=theta, mechanism=release.mechanism.family,
+            clip_norm=float(plan.problem.clip_norm), noise=float(shares[client] * plan.upload_scale[t]),
+            deadline=deadline, head=head, received=received, seen=self.seen,
             into=None if plan.problem.trust.owners_add else self._into(client, t),
-        )
+        )  # fmt: skip
 
     def noise_of_sum(self, t: int) -> float:
         """Size of the noise that a trusted server adds to the sum of round t: as every owner is promised it.

@@ -62,19 +62,13 @@ class Demand:
         """
         budget, before = plan.budget, sum(int(stage.uploads[client]) for stage in plan.stages)
         return cls(
-            algorithms=_works_of(plan, client),
-            model=model,
-            mechanism=plan.problem.family,
-            unit=budget.unit,
-            epsilon=float(budget.epsilon[client]),
-            delta=float(budget.delta[client]),
-            noise=_least_noise(plan, client),
-            releases=max(1, int(plan.uploads[client]) + before),
+            algorithms=_works_of(plan, client), model=model, mechanism=plan.problem.family, unit=budget.unit,
+            epsilon=float(budget.epsilon[client]), delta=float(budget.delta[client]),
+            noise=_least_noise(plan, client), releases=max(1, int(plan.uploads[client]) + before),
             parameters=plan.problem.dimension,
             local_steps=1 if plan.local is None else int(plan.local.counts(plan.rounds).max(initial=1)),
-            trust=plan.problem.trust,
-            encoder=encoder,
-        )
+            trust=plan.problem.trust, encoder=encoder,
+        )  # fmt: skip
 
     def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
         """Why an owner's terms do not allow the plan, in words of the owner's file; empty if they do.

@@ -103,19 +103,11 @@ def terms_for(
     steps = math.ldexp(share, -exponent)
     first = next(iter(requests.values()))
     return Terms(
-        run=first.run,
-        round=number,
-        roster=roster.digest,
-        cohort=tuple(sorted(requests)),
-        colluders=colluders,
-        dropouts=dropouts,
-        coordinates=coordinates or len(first.theta),
-        exponent=exponent,
-        clipped=math.ceil(math.ldexp(reach, -exponent)),
-        deviation=_ROUNDING * math.sqrt(len(requests)) * steps,
-        subject=subject_of(first),
-        share=steps,
-    )
+        run=first.run, round=number, roster=roster.digest, cohort=tuple(sorted(requests)),
+        colluders=colluders, dropouts=dropouts, coordinates=coordinates or len(first.theta),
+        exponent=exponent, clipped=math.ceil(math.ldexp(reach, -exponent)),
+        deviation=_ROUNDING * math.sqrt(len(requests)) * steps, subject=subject_of(first), share=steps,
+    )  # fmt: skip
 
 
 def summed(

@@ -34,18 +34,10 @@ Rounds: TypeAlias = Callable[[tuple[int, int], ServerState, Memory], tuple[Serve
 
 
 def on_devices(
-    algorithms: Sequence[Algorithm],
-    stacked: Algorithm,
-    states: ServerState,
-    memory: Memory,
-    keys: Array,
-    shards: Shards,
-    seeds: Sequence[int],
-    ends: NDArray[np.int64] | None,
-    *,
-    single_uploads: bool,
+    algorithms: Sequence[Algorithm], stacked: Algorithm, states: ServerState, memory: Memory, keys: Array,
+    shards: Shards, seeds: Sequence[int], ends: NDArray[np.int64] | None, *, single_uploads: bool,
     hosts: bool,
-) -> tuple[Algorithm, ServerState, Memory, tuple[Array, Array], Rounds]:
+) -> tuple[Algorithm, ServerState, Memory, tuple[Array, Array], Rounds]:  # fmt: skip
     """Trainings, what they reached, records to score with and what runs rounds: each on its devices."""
     span = span_of(algorithms, shards)
     if span == "kept" and isinstance(stacked.task, LinearModel):

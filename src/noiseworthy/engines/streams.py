@@ -41,15 +41,9 @@ def memories_of(
 
 
 def advance(
-    stacked: Algorithm,
-    states: ServerState,
-    memories: ClientMemories,
-    train: FlatRecords,
-    keys: Array,
-    bounds: tuple[int, int],
-    lasts: Sequence[int],
-    single_uploads: bool,
-) -> ServerState:
+    stacked: Algorithm, states: ServerState, memories: ClientMemories, train: FlatRecords, keys: Array,
+    bounds: tuple[int, int], lasts: Sequence[int], single_uploads: bool,
+) -> ServerState:  # fmt: skip
     """Rounds bounds[0]..bounds[1] of every training as far as it lasts, one training after the other."""
     reached = []
     for place, last in enumerate(lasts):
@@ -60,15 +54,9 @@ def advance(
 
 
 def _training(
-    algorithm: Algorithm,
-    state: ServerState,
-    key: Array,
-    place: int,
-    memories: ClientMemories,
-    train: FlatRecords,
-    bounds: tuple[int, int],
-    single_uploads: bool,
-) -> ServerState:
+    algorithm: Algorithm, state: ServerState, key: Array, place: int, memories: ClientMemories,
+    train: FlatRecords, bounds: tuple[int, int], single_uploads: bool,
+) -> ServerState:  # fmt: skip
     cohort = algorithm.cohorts.shape[1]
     everybody = cohort == train.clients
     at_once = train.at_once(cohort, state.theta.size * algorithm.moves_locally)
@@ -113,18 +101,9 @@ def _upload(algorithm: Algorithm, state: ServerState, key: Array, train: FlatRec
 
 @eqx.filter_jit
 def _window(
-    algorithm: Algorithm,
-    state: ServerState,
-    total: Array,
-    memory: Memory,
-    x: Numbers,
-    y: Numbers,
-    weights: Numbers | None,
-    steps: Steps,
-    count: Array,
-    key: Array,
-    facts: tuple[Any, ...],
-) -> tuple[ServerState, Array, Memory]:
+    algorithm: Algorithm, state: ServerState, total: Array, memory: Memory, x: Numbers, y: Numbers,
+    weights: Numbers | None, steps: Steps, count: Array, key: Array, facts: tuple[Any, ...],
+) -> tuple[ServerState, Array, Memory]:  # fmt: skip
     widths, at_once, condensed, single_uploads, everybody = facts
     alone = single_uploads or algorithm.reads_uploads
 

@@ -161,18 +161,12 @@ def _listed(plan: Record) -> str:
 
 
 UPLOADS = Noised(
-    what="every upload",
-    release="upload",
-    listed=_listed,
-    where=noise_falls,
-    exchange="upload",
-    uploads=lambda plan: plan["releases"],
-    bought=lambda plan: ", paid for by its noise",
-    remark=lambda plan: "paid for by its noise",
-    caption=lambda plan: paid_for(plan, "upload"),
+    what="every upload", release="upload", listed=_listed, where=noise_falls, exchange="upload",
+    uploads=lambda plan: plan["releases"], bought=lambda plan: ", paid for by its noise",
+    remark=lambda plan: "paid for by its noise", caption=lambda plan: paid_for(plan, "upload"),
     card=lambda plan: f"It pays for {paid_for(plan, 'upload')} per client.",
     columns=lambda plan, client: {"paid for": str(plan["releases"][client])},
     columns_said="Uploads are those that the noise pays for and those made in training (range over seeds)",
     counted="True uploads are counted per client (not their mean)",
-)
+)  # fmt: skip
 """Noise is added once, to what is uploaded."""

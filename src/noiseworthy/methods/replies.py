@@ -41,17 +41,11 @@ def exact_replies(
     step, problem, k = trainable(plan, task), plan.problem, plan.clients_per_round
     generator = schedule_generator(seed)
     return kind(
-        task=task,
-        family=problem.family,
-        norm=problem.norm,
-        sampled=problem.sampling_rate < 1,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.noise),
+        task=task, family=problem.family, norm=problem.norm, sampled=problem.sampling_rate < 1,
+        clip_norm=as_float(problem.clip_norm), noise=as_float(plan.noise),
         weights=as_float(np.full(problem.n_clients, 1 / k) if weights is None else weights),
         divisors=as_float(problem.sampling_rate * problem.sizes),
-        sampling_rate=as_float(problem.sampling_rate),
-        steps=as_float(step.at(np.arange(plan.rounds))),
-        momentum=as_float(plan.momentum),
-        cohorts=exact_counts(plan.releases, k, plan.rounds, generator),
+        sampling_rate=as_float(problem.sampling_rate), steps=as_float(step.at(np.arange(plan.rounds))),
+        momentum=as_float(plan.momentum), cohorts=exact_counts(plan.releases, k, plan.rounds, generator),
         **own,
-    )
+    )  # fmt: skip

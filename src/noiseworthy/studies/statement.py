@@ -61,14 +61,7 @@ def statement_of(record: RunRecord) -> Statement:
     warning = exposed if not privacy.private else SIMULATED if stamp == "simulation" else ""
     epsilon, delta = ([row.epsilon for row in privacy.clients], [row.delta for row in privacy.clients])
     return Statement(
-        private=privacy.private,
-        claim=claim(record),
-        assurance=stamp,
-        warning=warning,
-        unit=privacy.unit,
-        relation=privacy.relation,
-        epsilon=[min(epsilon), max(epsilon)],
-        delta=[min(delta), max(delta)],
-        mechanism=record.plan.mechanism,
-        adversary=privacy.adversary,
-    )
+        private=privacy.private, claim=claim(record), assurance=stamp, warning=warning, unit=privacy.unit,
+        relation=privacy.relation, epsilon=[min(epsilon), max(epsilon)], delta=[min(delta), max(delta)],
+        mechanism=record.plan.mechanism, adversary=privacy.adversary,
+    )  # fmt: skip

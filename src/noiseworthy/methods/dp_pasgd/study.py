@@ -29,15 +29,9 @@ def answer(question: Question, table: AveragingTable) -> Answer:
     )
     shape = _shape(question) if table.loss_shape == "auto" else table.loss_shape
     made = plan(
-        problem,
-        constants,
-        step=step,
-        batch_size=records_per_step,
-        total_iterations=k,
-        local_steps=tau,
-        max_iterations=table.max_iterations,
-        shape=shape,
-    )
+        problem, constants, step=step, batch_size=records_per_step, total_iterations=k, local_steps=tau,
+        max_iterations=table.max_iterations, shape=shape,
+    )  # fmt: skip
     return Answer(made, curves(problem, constants, made, k, shape=shape))
 
 

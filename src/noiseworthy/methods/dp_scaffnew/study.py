@@ -26,16 +26,9 @@ def answer(question: Question, table: ScaffNewTable) -> Answer:
         return Answer(stated(problem, t, p, step, table.coin_seed, records), None)
     constants = _constants(question, table.name)
     made = plan(
-        problem,
-        constants,
-        rule=table.rule,
-        iterations=t,
-        probability=p,
-        max_iterations=table.max_iterations,
-        coin_seed=table.coin_seed,
-        batch_size=records,
-        step=step,
-    )
+        problem, constants, rule=table.rule, iterations=t, probability=p,
+        max_iterations=table.max_iterations, coin_seed=table.coin_seed, batch_size=records, step=step,
+    )  # fmt: skip
     return Answer(made, curves(scaffnew_bound(problem, constants), made))
 
 
