@@ -149,7 +149,7 @@ def test_a_training_pays_for_its_own_rounds_alone(plan_of, algorithms_of, shards
 
 @pytest.mark.parametrize(("ends", "alike"), [([6, 3], True), ([3, 6], False), ([6, 4], False)])
 def test_schedules_are_alike_as_far_as_both_go(ends, alike):
-    """Where the first is the longest, whose clients serve both: they part after three rounds."""
+    """They part after three rounds, and the clients of the first would serve both."""
     cohorts = np.array([[[1], [0], [2], [0], [1], [2]], [[1], [0], [2], [1], [0], [0]]])
     assert resident._alike(cohorts, np.array(ends), 1) == alike
     assert not resident._alike(cohorts, None, 1)

@@ -105,13 +105,11 @@ def _layout(
 
 
 def _alike(cohorts: NDArray[np.int32], ends: NDArray[np.int64] | None, apart: int) -> bool:
-    """Whether trainings of one key ask as the first of them does, which is the longest, while they last."""
-    asked = cohorts.reshape(-1, apart, *cohorts.shape[1:])
-    if ends is None:
-        return bool(np.all(asked == asked[0]))
-    last = ends.reshape(-1, apart, 1, 1)
-    over = np.arange(asked.shape[2])[:, None] >= last
-    return bool(np.all(last <= last[0]) and np.all(over | (asked == asked[0])))
+    """Whether trainings of one key ask as the first of them would, while they last."""
+    asked, rounds = cohorts.reshape(-1, apart, *cohorts.shape[1:]), cohorts.shape[1]
+    lasts = np.full(len(cohorts), rounds) if ends is None else ends
+    over = np.arange(rounds)[:, None] >= lasts.reshape(-1, apart, 1, 1)
+    return bool(np.all(over | (asked == asked[0])))
 
 
 def _different(seeds: Sequence[int]) -> int:

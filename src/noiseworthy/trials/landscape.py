@@ -20,13 +20,13 @@ from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.spaces import Space
 
-PASSES = (1.0, 1 / 3, 3.0, 0.1)
-"""Replies of each client, times the plan's: nearest first, because time may run out."""
+PASSES = (1 / 3, 3.0, 0.1)
+"""Replies of each client beside the plan's own, times these; together, as they share programs."""
 WORK = (1.0, 0.5, 2.0)
 """Local steps, or probability of communication, times the plan's; tried at its own passes."""
 REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
 """Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
-PASSES_OF_IMAGES = (1.0, 1 / 3, 0.1)
+PASSES_OF_IMAGES = (1 / 3, 0.1)
 REACHES_OF_NETWORKS = {0.25: (0.5,), 1.0: (1.0,), 4.0: (2.0,)}
 """The same of images and of networks, of which a training takes longer than its program does to compile."""
 MARKS = np.square(np.linspace(0, 1, 13))
@@ -78,7 +78,7 @@ def landscape(
         winner: of the race.
         seeds: noise seeds that the race has not seen.
         on_progress: told the share of the work that is done.
-        deadline: after which the points so far are returned; at least the plan's own counts are tried.
+        deadline: after which the plan's own counts are all that is tried.
 
     Returns:
         A point for each pair of counts and budget that resources, schedules and proofs allow, under one
@@ -86,11 +86,11 @@ def landscape(
     """
     deadline, points = deadline or Deadline(), []
     rows = bench.linear and len(bench.facts.record_shape) == 1
-    tried, reaches = PASSES if rows else PASSES_OF_IMAGES, REACHES if bench.linear else REACHES_OF_NETWORKS
-    for done, passes in enumerate(tried):
-        cells, marks = _cells(space, winner.setting, passes, reaches), MARKS if passes == 1 else LAST
+    others, reaches = PASSES if rows else PASSES_OF_IMAGES, REACHES if bench.linear else REACHES_OF_NETWORKS
+    for done, (several, marks) in enumerate((((1.0,), MARKS), (others, LAST)), start=1):
+        cells = [cell for passes in several for cell in _cells(space, winner.setting, passes, reaches)]
         points += _points(bench, space, winner, cells, seeds, marks)
-        on_progress((done + 1) / len(tried))
+        on_progress(done / 2)
         if deadline.passed:
             break
     return _distinct([point for point in points if point.plan.problem.clipping == _mode(points)])
@@ -121,7 +121,7 @@ def _points(
     bench: Bench,
     space: Space,
     winner: Candidate,
-    cells: Iterator[_Cell],
+    cells: Sequence[_Cell],
     seeds: Sequence[int],
     marks: NDArray[np.float64],
 ) -> list[TrialPoint]:
