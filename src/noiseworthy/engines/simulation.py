@@ -79,12 +79,8 @@ class SideBySide(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        algorithms: Sequence[Algorithm],
-        planned: NDArray[np.int64],
-        lasts: list[int],
-        seeds: Sequence[int],
-    ) -> SideBySide:
+        cls, algorithms: Sequence[Algorithm], planned: NDArray[np.int64], lasts: list[int], seeds: Sequence[int],
+    ) -> SideBySide:  # fmt: skip
         """Each pays for its whole schedule first, as compiled rounds ask no ledger; `planned` is (S, N).
 
         Raises:
@@ -100,10 +96,8 @@ class SideBySide(NamedTuple):
             raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
         paid = _once(planned, [0] * len(seeds))
         ledgers = {id(row): Ledger.open(row) for row in paid}
-        opened, cohorts = (
-            [ledgers[id(row)] for row in paid],
-            _once([one.cohorts for one in algorithms], seeds),
-        )
+        opened = [ledgers[id(row)] for row in paid]
+        cohorts = _once([one.cohorts for one in algorithms], seeds)
         _charged(opened, cohorts, lasts, slice(rounds))
         return cls(_stack(algorithms), _keys(np.asarray(seeds, np.uint32)), opened, cohorts, lasts)
 
@@ -291,9 +285,8 @@ def _initial(
     def started(algorithm: Algorithm, key: Array) -> tuple[ServerState, Memory]:
         theta = start_of(algorithm.task, key) if start is None else jnp.asarray(start)
         one = algorithm.init_client(theta)
-        return algorithm.init(theta), jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one
-        )
+        kept = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one)
+        return algorithm.init(theta), kept
 
     return jax.vmap(started)(stacked, keys)
 

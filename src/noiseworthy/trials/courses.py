@@ -265,7 +265,8 @@ def _of_many(made: Algorithm, plan: Plan) -> Algorithm:
     The excess kurtosis of a coordinate is 3/n with Laplace noise, n being how many alike noises add up so.
     """
     if isinstance(made, Around):
-        return replace(made, algorithm=_of_many(made.algorithm, plan))
+        inner = _of_many(made.algorithm, plan)
+        return made if inner is made.algorithm else replace(made, algorithm=inner)
     if not isinstance(made, NoisedUploads) or made.reads_uploads or made.remembers_noised:
         return made
     if plan.parts > 1 or plan.clients_per_round < len(plan.noise):
