@@ -79,7 +79,8 @@ class SideBySide(NamedTuple):
 
     @classmethod
     def of(
-        cls, algorithms: Sequence[Algorithm], planned: NDArray[np.int64], lasts: list[int], seeds: Sequence[int],
+        cls, algorithms: Sequence[Algorithm], planned: NDArray[np.int64],
+        lasts: list[int], seeds: Sequence[int],
     ) -> SideBySide:  # fmt: skip
         """Each pays for its whole schedule first, as compiled rounds ask no ledger; `planned` is (S, N).
 
