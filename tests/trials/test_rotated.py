@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from endings import outcomes
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -193,9 +196,9 @@ def programs(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("settings", "seeds", "sizes"), [(1, 3, [2, 1]), (2, 2, [4]), (3, 2, [8]), (5, 1, [4, 1]), (13, 2, [32])]
+    ("settings", "seeds", "sizes"), [(1, 3, [2, 1]), (2, 2, [4]), (3, 2, [8]), (5, 1, [32]), (13, 2, [32])]
 )
-def test_few_settings_of_large_models_are_hardly_filled_up(
+def test_few_settings_of_large_models_are_filled_up_where_calls_take_longer(
     facts_of, space_of, programs, settings, seeds, sizes
 ):
     """Trainings of each program: settings times seeds, of which two go side by side."""
@@ -204,6 +207,25 @@ def test_few_settings_of_large_models_are_hardly_filled_up(
     assert [len(algorithms) for algorithms in programs] == sizes
     assert loss.shape == (settings, seeds)
     assert_allclose(loss, loss[:1].repeat(settings, 0), rtol=1e-4)
+
+
+@given(st.lists(st.sampled_from([1, 10, 30, 100, 178]), min_size=1, max_size=7), st.booleans())
+def test_no_other_lots_take_less_time(rounds, of_images):
+    """By trying all of them: each takes its first setting's rounds for its width, and a start."""
+    rounds, widths = sorted(rounds, reverse=True), courses._WIDTHS if of_images else (16,)
+
+    def seconds(lots):
+        firsts = np.cumsum([0, *lots[:-1]])
+        each = [
+            rounds[i] * width * (0.8 if width == 16 else 1) for i, width in zip(firsts, lots, strict=True)
+        ]
+        return sum(each) + 80 * len(lots)
+
+    every = [lots for count in range(1, len(rounds) + 1) for lots in product(widths, repeat=count)]
+    covering = [lots for lots in every if sum(lots[:-1]) < len(rounds) <= sum(lots)]
+    found = courses._lots(rounds, widths)
+    assert sum(found[:-1]) < len(rounds) <= sum(found)
+    assert seconds(found) == pytest.approx(min(map(seconds, covering)))
 
 
 def test_what_is_steered_knows_the_noise_of_all_directions(facts_of, space_of, programs):

@@ -36,10 +36,11 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
 """
-_FEW, _LARGE = 4, 1000
-"""Settings of other programs where a model has more parameters, as those of images do, and three such lots
-or fewer hold all, one or two of which are left to one more: training what only fills up would take longer
-than compiling it."""
+_WIDTHS, _LARGE = (1, 2, 4, _WIDTH), 1000
+"""Settings of programs where a model has more parameters, as those of images do: training what only fills up
+would take longer than compiling them."""
+_JOINT, _BEGUN = 0.8, 80
+"""Time of a setting among sixteen over that of one by itself, and of a call of a program in rounds of one."""
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
 _MANY = 16
@@ -98,9 +99,9 @@ def of_each(
     every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     if models:
         every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
-    for places in _alike(plans, proxies[0].task, shares):
+    for places, width in _alike(plans, proxies[0].task, shares):
         few = [one for i in places if (one := plans[i]) is not None]
-        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+        for j, found in enumerate(_side_by_side(proxies, few, width, seeds, shares)):
             found = (*found[:-1], proxies[j].whole(found[-1])) if models else found
             for known, its in zip(every, found, strict=False):
                 known[j, places] = its
@@ -123,8 +124,10 @@ def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
     return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
 
 
-def _alike(plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]) -> Iterator[list[int]]:
-    """Places of plans that one program trains, the longest first: as many clients, one way of clipping.
+def _alike(
+    plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]
+) -> Iterator[tuple[list[int], int]]:
+    """Places of plans that one program trains and its width: as many clients, one way of clipping.
 
     Only where more than the end counts they must be as long as each other; else the shorter ones stand still.
     """
@@ -136,16 +139,18 @@ def _alike(plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]
     for one in {kind(plan): None for plan in every.values()}:
         places = [i for i, plan in every.items() if kind(plan) == one]
         places.sort(key=lambda i: -every[i].rounds)
-        while places:
-            width = _width(task, len(places))
-            yield places[:width]
+        for width in _lots([every[i].rounds for i in places], _widths(task)):
+            yield places[:width], width
             places = places[width:]
 
 
 def _side_by_side(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+    proxies: Sequence[Proxy],
+    plans: Sequence[Plan],
+    width: int,
+    seeds: Sequence[int],
+    shares: NDArray[np.float64],
 ) -> Iterator[Outcomes]:
-    width = _width(proxies[0].task, len(plans))
     filled = [*plans, *[plans[-1]] * (width - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width == _WIDTH else seeds
     parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
@@ -154,13 +159,26 @@ def _side_by_side(
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
 
 
-def _width(task: Task, plans: int) -> int:
-    """Settings of the program that trains the first of so many; networks take longest and run one by one."""
+def _widths(task: Task) -> tuple[int, ...]:
+    """Settings that programs have room for, of which networks take longest and run one by one."""
     if not isinstance(task, LinearModel):
-        return 1
-    if plans > 3 * _FEW or task.dimension <= _LARGE:
-        return _WIDTH
-    return plans if plans < 3 else _FEW
+        return (1,)
+    return _WIDTHS if task.dimension > _LARGE else (_WIDTH,)
+
+
+def _lots(rounds: Sequence[int], widths: tuple[int, ...]) -> list[int]:
+    """Widths of the programs that train settings of so many rounds, the longest first, in the least time.
+
+    Each takes as long as its first setting.
+    """
+    least = [(0.0, 0)] * (len(rounds) + max(widths))
+    for i in reversed(range(len(rounds))):
+        times = {w: rounds[i] * w * (_JOINT if w == _WIDTH else 1) + _BEGUN for w in widths}
+        least[i] = min((time + least[i + w][0], w) for w, time in times.items())
+    found: list[int] = []
+    while (done := sum(found)) < len(rounds):
+        found.append(least[done][1])
+    return found
 
 
 def _few(
@@ -210,7 +228,7 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
     found = []
     for number in range(deals):
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
-        filled = [plan] * _width(proxy.task, 1)
+        filled = [plan] * _widths(proxy.task)[0]
         ((_, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
         found.append(proxy.whole(run.theta)[0])
     return np.stack(found)
