@@ -360,6 +360,20 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     assert np.var(drawn) == pytest.approx(2 * np.sum(shares**2), rel=0.04)
 
 
+def test_settings_whose_noise_is_drawn_in_one_and_others_are_trained_apart(facts_of, space_of):
+    """By records 61 uploads have like shares of the noise, by precision one outweighs all others."""
+    facts = facts_of("laplace", sizes=(3000, *(3,) * 60))
+    (proxy,) = make_proxies(facts, ["wine"])
+    plans = [
+        plan_of(proxy, space_of("fedsgd-dpc", rounds=2, clients_per_round=61, weighting=weighting))
+        for weighting in (0.0, 1.0)
+    ]
+    assert [courses._as_one(plan) for plan in plans] == [True, False]
+    together = outcomes(proxy, plans, [0, 1])[0]
+    for found, plan in zip(together, plans, strict=True):
+        np.testing.assert_allclose(found, outcomes(proxy, [plan], [0, 1])[0][0], rtol=1e-5)
+
+
 def test_a_plan_is_made_once_for_each_space_candidate_and_proxy(facts_of, space_of, monkeypatch):
     bench = Bench(facts_of(), ["wine", "iris"])
     short, long = (space_of("fedsgd-dpc", rounds=rounds) for rounds in (4, 6))

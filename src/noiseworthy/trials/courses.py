@@ -127,13 +127,14 @@ def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
 def _alike(
     plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]
 ) -> Iterator[tuple[list[int], int]]:
-    """Places of plans that one program trains and its width: as many clients, one way of clipping.
+    """Places of plans that one program trains, and its width: as many clients, one clipping, one law.
 
     Only where more than the end counts they must be as long as each other; else the shorter ones stand still.
     """
 
     def kind(plan: Plan) -> tuple[object, ...]:
-        return len(shares) > 1 and plan.rounds, plan.clients_per_round, plan.problem.clipping
+        together = len(shares) > 1 and plan.rounds, plan.clients_per_round, plan.problem.clipping
+        return *together, plan.parts, _as_one(plan)
 
     every = {i: plan for i, plan in enumerate(plans) if plan is not None}
     for one in {kind(plan): None for plan in every.values()}:
@@ -287,12 +288,15 @@ def _of_many(made: Algorithm, plan: Plan) -> Algorithm:
         return made if inner is made.algorithm else replace(made, algorithm=inner)
     if not isinstance(made, NoisedUploads) or made.reads_uploads or made.remembers_noised:
         return made
-    if plan.parts > 1 or plan.clients_per_round < len(plan.noise):
-        return made
+    return _as_gaussian(made, plan) if _as_one(plan) else made
+
+
+def _as_one(plan: Plan) -> bool:
+    """Whether the noises of a round are so many, and so alike, that their sum is nearly one Gaussian."""
+    if law_of(plan.problem.family).stable or plan.parts > 1 or plan.clients_per_round < len(plan.noise):
+        return False
     variances = np.square(plan.weights * plan.noise)
-    if variances.sum() ** 2 < _MANY * np.sum(variances**2):
-        return made
-    return _as_gaussian(made, plan)
+    return bool(variances.sum() ** 2 >= _MANY * np.sum(variances**2))
 
 
 def _as_gaussian(made: N, plan: Plan) -> N:
