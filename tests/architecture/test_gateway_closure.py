@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-MOST_LINES = 8_269
+MOST_LINES = 8_267
 """A ceiling to lower."""
 OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "tasks.models", "tasks.personal",
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",
