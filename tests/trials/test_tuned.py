@@ -200,9 +200,9 @@ def test_networks_train_in_turn_and_nothing_is_trained_that_was_not_asked_for(
     trained: list[int] = []
     simulate = courses.simulate
 
-    def counted(algorithms, *rest):
+    def counted(algorithms, *rest, **known):
         trained.append(len(algorithms))
-        return simulate(algorithms, *rest)
+        return simulate(algorithms, *rest, **known)
 
     monkeypatch.setattr(courses, "simulate", counted)
     ((loss, _, theta),) = of_each([proxy], plans, SEEDS, LAST, models=True)
