@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-MOST_LINES = 78_860
+MOST_LINES = 78_856
 OUTSIDE = {"noiseworthy_papers", *(path.stem for path in (REPOSITORY / "benchmarks").glob("*.py"))}
 
 

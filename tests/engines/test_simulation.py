@@ -14,7 +14,7 @@ from noiseworthy.data import Federation
 from noiseworthy.engines import resident, simulation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards, end_to_end
-from noiseworthy.engines.simulation import simulate
+from noiseworthy.engines.simulation import SideBySide, simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.methods.algorithm import Scheduled, start_of
 from noiseworthy.methods.averaged import Averaged, averaged
@@ -145,6 +145,19 @@ def test_a_training_pays_for_its_own_rounds_alone(plan_of, algorithms_of, shards
     np.testing.assert_array_equal(run.uploads.sum(axis=1), [12, 6])
     with pytest.raises(BudgetExceeded, match="client 0 is asked twice in one round"):
         simulate(every, planned, shards, np.array([6]), [7, 7])
+
+
+def test_what_is_made_for_any_federation_runs_no_round_that_it_does_not_charge(
+    plan_of, algorithms_of, shards
+):
+    """Whatever is scored later: of rounds 6 and 3, when nothing else says where trainings end."""
+    plans = [plan_of("laplace", 2, rounds) for rounds in (6, 3)]
+    every = padded([algorithms_of(plan, [7]).all[0] for plan in plans], 9)
+    planned, at = np.stack([plan.uploads for plan in plans]), np.array([6])
+    together = SideBySide.of(every, planned, [6, 3], [7, 7])
+    run = simulate(every, planned, shards, at, [7, 7], together=together)
+    assert_same(run, simulate(every, planned, shards, at, [7, 7], ends=np.array([6, 3])), rtol=0)
+    np.testing.assert_array_equal(run.uploads.sum(axis=1), [12, 6])
 
 
 @pytest.mark.parametrize(("ends", "alike"), [([6, 3], True), ([3, 6], False), ([6, 4], False)])

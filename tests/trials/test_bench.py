@@ -292,7 +292,7 @@ def test_trials_of_unlike_length_share_a_program_and_end_as_alone(
     simulate = courses.simulate
     monkeypatch.setattr(courses, "simulate", lambda *on, **how: called.append(how) or simulate(*on, **how))
     together = outcomes(wine, plans, [0, 1])
-    assert [how["ends"][:6].tolist() for how in called] == [[9, 9, 5, 5, 2, 2]]
+    assert [how["together"].lasts[:6] for how in called] == [[9, 9, 5, 5, 2, 2]]
     for place, plan in enumerate(plans):
         alone = outcomes(wine, [plan], [0, 1])
         np.testing.assert_allclose(together[0][place], alone[0][0], rtol=1e-5)

@@ -74,14 +74,9 @@ def _in_turn(stacked: Algorithm, shards: Shards, gathered: int) -> bool:
 
 
 def _layout(
-    stacked: Algorithm,
-    shards: Shards,
-    memory: Memory,
-    seeds: Sequence[int],
-    ends: NDArray[np.int64] | None,
-    hosts: bool,
-    **known: bool,
-) -> Layout:
+    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], ends: NDArray[np.int64] | None,
+    hosts: bool, **known: bool,
+) -> Layout:  # fmt: skip
     """Devices for the trainings and for the clients of a round.
 
     Trainings that share their keys stay together. Clients are divided where all are asked, each with what it

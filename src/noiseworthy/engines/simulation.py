@@ -131,7 +131,7 @@ def simulate(
         ends: rounds of each training where some are shorter, shape (S,): these ask nobody after them and
             stay as they are. None where all go on to the last evaluation.
         start: theta_0 of all trainings, shape (p,), in the place of the task's own.
-        together: what was made of these algorithms for another federation; None makes it.
+        together: what was made of these algorithms for any federation, `ends` included; None makes it.
         single_uploads: draw every client's noise on its own, as the debug engine does. By default a
             cohort's noise is drawn as one sum where that has the same law, which is cheaper.
         resume: state to go on from.
@@ -152,6 +152,7 @@ def simulate(
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     lasts = [int(evaluate_at[-1])] * len(seeds) if ends is None else ends.tolist()
     stacked, keys, ledgers, cohorts, lasts = together or SideBySide.of(algorithms, planned, lasts, seeds)
+    ends = None if ends is None and together is None else np.array(lasts)  # rounds that are run are charged
     flat = shards.train if isinstance(shards.train, FlatRecords) else None
     states, memory = _initial(stacked, keys, start, shards.clients if flat is None else 0)
     if flat is not None:

@@ -211,15 +211,15 @@ def _runs(
     }
     roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    ends = np.repeat([plan.rounds for plan in plans], len(seeds))
-    together = SideBySide.of(roomy, planned, ends.tolist(), every)
+    lasts = [plan.rounds for plan in plans for _ in seeds]
+    together = SideBySide.of(roomy, planned, lasts, every)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
         deal, start = proxy.deal(seeds[0] // _SEEDS), proxy.start_of(roomy[0].task.dimension)
         shards = deal.condensed if roomy[0].condensed else deal.shards
         if rotates:
             shards = proxy.rotated(seeds[0] // _SEEDS)
-        return deal, simulate(roomy, planned, shards, at, every, ends=ends, start=start, together=together)
+        return deal, simulate(roomy, planned, shards, at, every, start=start, together=together)
 
     return on_each(proxies, run)
 
