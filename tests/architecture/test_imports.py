@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+
+from parsed import nodes_of
 
 import noiseworthy
 
@@ -34,10 +37,10 @@ def part_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imported_modules(source: str, package: list[str]) -> dict[str, int]:
+def imported_modules(nodes: Iterable[ast.AST], package: list[str]) -> dict[str, int]:
     """Dotted names that a source imports anywhere, in functions and under TYPE_CHECKING too, with a line."""
     found = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name: node.lineno for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -49,7 +52,7 @@ def imported_modules(source: str, package: list[str]) -> dict[str, int]:
 
 def parts_used(path: Path) -> dict[str, int]:
     package = ["noiseworthy", *path.relative_to(ROOT).parent.parts]
-    names = imported_modules(path.read_text(), package).items()
+    names = imported_modules(nodes_of(path), package).items()
     split = ((name.split("."), line) for name, line in names)
     return {name[1]: line for name, line in split if name[0] == "noiseworthy" and len(name) > 1}
 
@@ -78,7 +81,7 @@ def test_the_reader_of_imports_sees_every_form():
         "import noiseworthy.cli\nfrom noiseworthy import engines\nfrom noiseworthy.tasks.base import Task\n"
         "from ..trials import search\ndef f():\n    from . import sibling\n"
     )
-    found = imported_modules(source, ["noiseworthy", "privacy"])
+    found = imported_modules(ast.walk(ast.parse(source)), ["noiseworthy", "privacy"])
     assert set(found) == {
         "noiseworthy.cli",
         "noiseworthy.engines",
@@ -147,5 +150,5 @@ def test_a_mistake_in_a_study_waits_for_nothing_heavy(tmp_path):
 def test_only_the_flower_engine_imports_flower():
     for path in SOURCES:
         if "flower" not in path.parts:
-            names = imported_modules(path.read_text(), ["noiseworthy"])
+            names = imported_modules(nodes_of(path), ["noiseworthy"])
             assert not any(name.split(".")[0] == "flwr" for name in names), path

@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from parsed import tree_of
 
 import noiseworthy
 from noiseworthy.methods.base import Method
@@ -24,9 +25,7 @@ KEYS = {"noised", "communication_probability", "batch_size", "coin_seed"}
 def sources() -> dict[str, ast.Module]:
     """Modules outside the room of methods, by their paths in the package."""
     paths = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
-    return {
-        name: ast.parse(path.read_text()) for name, path in paths.items() if name.split("/")[0] != "methods"
-    }
+    return {name: tree_of(path) for name, path in paths.items() if name.split("/")[0] != "methods"}
 
 
 def named(tree: ast.AST) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from parsed import tree_of
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted(path for part in ("src", "papers/src") for path in (REPOSITORY / part).rglob("*.py"))
@@ -58,11 +58,6 @@ def undocumented(tree: ast.Module) -> list[int]:
 def found(check: Callable[[ast.Module], list[int]], sources: Iterable[Path] = SOURCES) -> list[str]:
     """Every place that a check finds, as file:line."""
     return [f"{path.relative_to(REPOSITORY)}:{line}" for path in sources for line in check(tree_of(path))]
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def test_input_is_never_checked_by_assert():

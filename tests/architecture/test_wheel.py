@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from parsed import nodes_of
+
 REPOSITORY = Path(__file__).parents[2]
 MOST_LINES = 78_856
 OUTSIDE = {"noiseworthy_papers", *(path.stem for path in (REPOSITORY / "benchmarks").glob("*.py"))}
@@ -27,7 +29,7 @@ def packages(project: Path) -> set[str]:
 def imported(path: Path) -> set[str]:
     """First names of what a file imports anywhere."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

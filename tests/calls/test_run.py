@@ -67,6 +67,7 @@ def test_the_call_leaves_what_the_command_leaves(study, tmp_path, capsys):
     assert nw.load_plan(tmp_path / "two" / "plan.json").digest == run.record.plan_digest
 
 
+@pytest.mark.full
 def test_a_run_reads_as_frames_and_an_old_folder_reads_the_same(study):
     run = nw.run(study)
     assert str(run.folder) == "runs/study"
@@ -90,6 +91,7 @@ def test_a_run_reads_as_frames_and_an_old_folder_reads_the_same(study):
     pd.testing.assert_frame_equal(again.clients, run.clients)
 
 
+@pytest.mark.full
 def test_many_folders_are_one_frame(study, tmp_path):
     for epsilon in (2.0, 8.0):
         nw.run(study, tmp_path / "runs" / "deep" / f"{epsilon:g}", set={"privacy.epsilon": epsilon})
@@ -135,6 +137,7 @@ def test_callbacks_hear_in_order_and_of_published_things_alone(study):
     assert heard.heard[-1][1] == run
 
 
+@pytest.mark.full
 def test_a_run_that_a_callback_ends_goes_on_and_tells_all_curves(study, tmp_path):
     stopped = Recorder(stop_at=0.5)
     with pytest.raises(KeyboardInterrupt):

@@ -66,6 +66,7 @@ def test_a_refuted_claim_ends_with_exit_code_1(run, write, monkeypatch):
     assert max(map(len, answer.out.splitlines())) <= 80
 
 
+@pytest.mark.full
 def test_a_study_without_data_is_audited_from_its_sizes(run, write):
     answer = run("audit", write(FROM_SIZES), *FEW)
     assert answer.code == 0, answer.err

@@ -32,6 +32,7 @@ def said(tmp_path_factory):
     return json.loads(found.stdout)
 
 
+@pytest.mark.full
 def test_what_stood_in_and_what_it_weighed(said):
     public = said["foretold"]["public"]
     assert [one["name"] for one in public] == ["wine", "prior:3"]
@@ -39,6 +40,7 @@ def test_what_stood_in_and_what_it_weighed(said):
     assert all(one["loss"] > 0 and one["lost"] >= 0 for one in public)
 
 
+@pytest.mark.full
 def test_fewer_uploads_never_promise_more(said):
     """The frontier goes from the most uploads to the fewest, and what is lost only grows."""
     frontier = said["foretold"]["frontier"]

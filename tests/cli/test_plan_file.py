@@ -102,6 +102,7 @@ def test_training_by_a_plan_file_equals_training_alone_bit_for_bit(study, write,
     assert len(plans[0]) == (3 if study is STAGED else 1)
 
 
+@pytest.mark.full
 def test_the_plan_after_a_stage_is_a_plan_file_of_its_own(run, write, tmp_path):
     """One of every seed, with what its stage told: it can be accounted and audited, and is no beginning."""
     study = write(STAGED)

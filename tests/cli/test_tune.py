@@ -78,6 +78,7 @@ def test_the_watch_on_sockets_is_awake():
     assert WATCHED.pop()
 
 
+@pytest.mark.full
 def test_rows_that_are_marked_test_are_held_out(run, own, tmp_path):
     own["split"] = np.where(np.arange(80) < 30, "test", "train")
     own.to_csv(tmp_path / "own.csv", index=False)
@@ -136,6 +137,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_the_owners_log_alone(tmp_path, 
     assert "is not tuned" in caplog.messages[0]
 
 
+@pytest.mark.full
 def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path):
     own[own["label"] == "yes"][:2].to_csv(tmp_path / "own.csv", index=False)
     told = run("tune", "here", "own.csv", "-o", "mine")

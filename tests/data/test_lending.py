@@ -181,6 +181,7 @@ def test_the_real_loans_have_the_stated_counts_and_a_rate_that_can_be_learned(
     assert explained == pytest.approx(r_squared, abs=0.04)  # least squares with 11 parameters
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_sorted_groups_of_eighty_have_narrow_rates(data_dir):
     fed = load_federation("lending-club", data_dir=data_dir, clients=1067, partition="sorted", seed=0)

@@ -24,6 +24,7 @@ SCHEMA = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "classes"), [((4,), 2), ((40,), 26), ((500,), 6), ((12,), None), ((6, 5), 3)]
 )
@@ -48,6 +49,7 @@ def test_the_same_arguments_give_the_same_table_and_others_another(classes):
     assert not np.array_equal(one.y, other.y)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("features", "classes", "records"), [(4, 2, 8), (40, 26, 104), (10, 26, 4000)])
 def test_each_class_occurs_among_the_private_records(features, classes, records):
     for seed in range(20):

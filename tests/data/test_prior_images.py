@@ -28,6 +28,7 @@ def test_images_have_the_shape_of_the_study_and_lie_between_0_and_1(shape, class
         assert np.bincount(np.concatenate([images.y, images.test_y])).min() >= 2000 // classes
 
 
+@pytest.mark.full
 def test_the_same_arguments_give_the_same_images_and_others_others():
     one, again, other = (prior_images((8, 8), 3, seed) for seed in (5, 5, 6))
     for name in ("x", "y", "test_x", "test_y"):
@@ -83,6 +84,7 @@ def test_neighbouring_pixels_are_alike_as_in_any_image():
         assert beside > 0.6 > 0.5 > abs(far)
 
 
+@pytest.mark.full
 def test_channels_of_an_image_are_one_image_in_a_colour():
     images = prior_images((16, 16, 3), 4, 1)
     red, green, blue = np.moveaxis(images.x, -1, 0)

@@ -37,6 +37,7 @@ def test_a_network_is_tuned_where_that_helps(task):
     assert loss(task, alone, own) < 0.9 * loss(task, shared, own)
 
 
+@pytest.mark.full
 def test_a_network_learns_next_to_nothing_where_labels_are_noise(task):
     shared = 1e-3 * np.asarray(task.initial(None))  # pyright: ignore[reportArgumentType]
     own = records(30, lambda x: np.random.default_rng(2).integers(0, 2, len(x)))

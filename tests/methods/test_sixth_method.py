@@ -94,6 +94,7 @@ def test_what_no_bound_can_plan_is_refused(sixth):
         plan_study(prepare(study_of(constants={"smoothness": 1.0}, privacy={"clip_norm": 0.5})))
 
 
+@pytest.mark.full
 def test_it_is_planned_by_trial_and_every_decision_is_a_key_of_its_own(tried):
     _, decision = tried
     plan, study = decision.plan, decision.study
@@ -107,6 +108,7 @@ def test_it_is_planned_by_trial_and_every_decision_is_a_key_of_its_own(tried):
     assert decision.what_if.bound.shape is method("dp-fedadam").shape
 
 
+@pytest.mark.full
 def test_it_trains_and_learns(tried):
     prepared, decision = tried
     federation, task = prepared.trained()
@@ -176,6 +178,7 @@ def test_pages_say_what_it_does(stated):
 # What it is -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_noise_the_server_is_adam_on_the_updates_of_dp_fedavg(stated):
     """By hand, in NumPy, from updates that the algorithm's own clients make."""
     prepared, decision = stated

@@ -97,6 +97,7 @@ def test_the_bound_broadcasts_over_rounds_and_clients():
     assert table[6, 0] == bound.at(problem, 7, 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("family", "delta"), [("laplace", 0.0), ("gaussian", 1e-4)])
 @pytest.mark.parametrize("b", [1, 3, 7])
 def test_the_noise_of_one_aggregate_is_what_monte_carlo_finds(family, delta, b):
@@ -176,6 +177,7 @@ def test_poisson_batches_add_the_variance_of_single_records():
         assert rest - base == pytest.approx(400 * variance / (0.25 * 80), rel=1e-9)
 
 
+@pytest.mark.full
 def test_noise_from_a_loss_distribution_is_interpolated_within_six_percent():
     problem = Problem(np.array([100, 200]), 10, PrivacyBudget.of(1.0, 1e-5, 2), "laplace", 1.0)
     k = np.array([1, 2, 5, 9, 13, 25, 60, 150])

@@ -125,6 +125,7 @@ def test_a_table_of_noise_is_the_noise():
     assert exact(rounds, b).shape == (39, 6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("family", "mode"), [("laplace", "C"), ("laplace", "E"), ("gaussian", "B"), ("gaussian", "C")]
 )

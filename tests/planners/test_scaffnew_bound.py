@@ -240,6 +240,7 @@ def test_the_dimension_belongs_into_the_bound():
     assert steady < corrected.exact(10**6, p, 1.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("p", [0.5, 1.0])
 @pytest.mark.parametrize("clients", [1, 4])
 def test_one_iteration_adds_2_p_d_sigma_squared_whatever_the_number_of_clients(p, clients):

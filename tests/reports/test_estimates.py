@@ -111,6 +111,7 @@ def test_many_clients_are_drawn_in_part_and_one_budget_has_no_ticks():
     assert len(marks(below)["both"].get_offsets()) == MOST_DOTS
 
 
+@pytest.mark.full
 @settings(max_examples=25, deadline=None)
 @given(
     rows=st.lists(

@@ -111,6 +111,7 @@ def test_the_page_says_how_records_are_prepared_where_they_are(make_record):
     assert said in words(record)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_are_unique_between_figures(pages, make_record, name):
     ids = re.findall(r'<g id="(\w+-figure_1)"', page(pages, make_record, name))
@@ -290,6 +291,7 @@ def test_no_claim_of_privacy_without_noise(told):
     assert "What is protected" not in text
 
 
+@pytest.mark.full
 def test_write_report_leaves_page_and_pictures(tmp_path, make_record):
     stale = tmp_path / "run" / "compare.png"
     stale.parent.mkdir()

@@ -125,6 +125,7 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     assert "spends the same privacy budget" in usual_caption(view(record))
 
 
+@pytest.mark.full
 def test_figures_to_read_on_a_phone_have_texts_of_nine_pixels_at_least(make_record):
     """A screen of 360 px, less margins of page and section, 0.4 and 0.7 rem on both sides, and a frame."""
     record = course(with_usual(make_record("full")))
@@ -178,6 +179,7 @@ def written(renderable):
     return captured.get()
 
 
+@pytest.mark.full
 def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
     record = view(make_record("full"))
     assert rests_on(record) == "On a bound on the loss. Its 5 numbers are fitted to trials on wine, iris."

@@ -238,6 +238,7 @@ def test_without_a_closed_form_the_caption_states_no_number(plain):
     assert "would run 10 trainings and add up what they spend." in caption(view(plain))
 
 
+@pytest.mark.full
 def test_the_page_shows_the_surface_only_where_there_is_one(make_record):
     surface = with_surface(make_record("plan_only"))
     page = render(surface)

@@ -66,11 +66,13 @@ def test_trials_are_dots(record):
     assert {tuple(dot) for dot in dots.tolist()} == {(1.0, 0.52), (2.0, 0.61)}
 
 
+@pytest.mark.full
 def test_a_record_without_what_if_has_no_figure(make_record):
     assert what_if_figure(view(make_record("full"))) is None
     assert "What if" not in render(make_record("full"))
 
 
+@pytest.mark.full
 def test_the_page_shows_it_with_the_price_of_the_next_point(record):
     page = render(record)
     assert "What if" in page

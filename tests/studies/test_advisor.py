@@ -155,6 +155,7 @@ def test_advice_for_owners_ranks_by_what_they_make_of_models_and_says_whether_to
     assert plain.owners == ""
 
 
+@pytest.mark.full
 def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
     for one, row in zip(advice.advised, advice.as_dict()["algorithms"], strict=True):
         accuracy, plan = row["accuracy"], one.plan
@@ -170,6 +171,7 @@ def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
     assert units == {"fedsgd-dpc": "record", "weiavg": "record", "dp-fedavg": "client"}
 
 
+@pytest.mark.full
 def test_the_record_is_json_and_its_study_is_a_study_that_states_everything(advice):
     record = advice_record(advice, "wine")
     json.dumps(record, allow_nan=False)
@@ -185,6 +187,7 @@ def test_the_record_is_json_and_its_study_is_a_study_that_states_everything(advi
     assert None not in (space.rounds, space.momentum if space.one_gradient else 0.0, space.averaging)
 
 
+@pytest.mark.full
 def test_resources_are_paid_for_and_shown(small, monkeypatch):
     monkeypatch.setattr(advisor, "NAMES", ("fedsgd-dpc", "dp-fedavg"))
     resources = {"cost_per_round": 2.0, "cost_per_step": 1.0, "budget": 30.0, "unit": "joules"}

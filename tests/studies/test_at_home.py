@@ -98,6 +98,7 @@ def test_the_record_has_every_owner_alone_shared_and_tuned(record):
             assert score is None or (least is not None and most is not None and least <= score <= most)
 
 
+@pytest.mark.full
 def test_the_terminal_says_which_to_use_and_who_gains(record):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(tables.plan_panel(record), tables.home_table(record))

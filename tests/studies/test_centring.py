@@ -82,6 +82,7 @@ def mean_of(plan: Planned) -> np.ndarray:
     return task.preparation.reference.mean
 
 
+@pytest.mark.full
 def test_trials_choose_it_where_records_have_much_in_common(plan):
     assert plan.prepared.study.task.reference == [MEAN]
     assert mean_of(plan) == pytest.approx(plan.plan.ranges.mean)

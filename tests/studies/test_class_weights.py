@@ -128,6 +128,7 @@ def test_a_plan_and_a_run_folder_know_the_weights(folder):
             train_in(plan(study(folder, keys)), run, name="study")
 
 
+@pytest.mark.full
 def test_the_rare_class_is_found_and_everything_states_the_weights(folder):
     """Without weights a tenth of the records is hardly ever named; a flag of its accuracy would mislead."""
     runs = {}
@@ -201,6 +202,7 @@ def test_a_linear_model_starts_at_the_constant_of_stated_shares_and_weights(fold
     assert made.public_facts().make_task((13,), 2, None).start == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.full
 def test_a_training_goes_on_from_stated_shares_and_its_model_needs_no_start(folder):
     """Untrained, it has the loss of the constant that fits: the entropy of the shares, if they are right."""
     made = study(folder, SHARES)

@@ -77,6 +77,7 @@ def test_a_record_tells_coefficients_per_unit_of_columns_with_errors_that_count_
         assert one.most - one.least == pytest.approx(2 * 1.959964 * one.error)
 
 
+@pytest.mark.full
 def test_terminal_and_report_show_them_by_name(told):
     _, record = told
     console = Console(width=80, record=True, file=None, quiet=False)
@@ -90,6 +91,7 @@ def test_terminal_and_report_show_them_by_name(told):
     assert "errors count the noise" in page
 
 
+@pytest.mark.full
 def test_noise_that_hides_features_is_said_in_the_place_of_errors(trained):
     _, record = trained(0.05)
     assert record.coefficients is not None

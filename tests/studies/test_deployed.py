@@ -170,6 +170,7 @@ ONE_UPLOAD = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent):
     """With noise zero: theta to 1e-5, curves, uploads; and ledgers hold the plan's prices and no more."""
@@ -205,6 +206,7 @@ def check_it_is_simulated(
         assert len(silent) == plan.released_by(twin.uploads[0]).sum()
 
 
+@pytest.mark.full
 def test_persons_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
     check_it_is_simulated(persons_of(tmp_path), tmp_path, silent)
 
@@ -314,6 +316,7 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
             assert owners.rows(name) == list(enumerate(due, 1))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("answers", [2, 8], ids=["in the first stage", "in the second"])
 def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
     deployment = deployment_of(TWO_STAGES)
@@ -488,7 +491,7 @@ def test_a_late_reply_is_taken_note_of_and_its_owner_asked_again(deployment, own
     assert len(owners.rows(slow)) == 4  # rounds 0, 2, 3 and 4: round 1 was not asked for
 
 
-@pytest.mark.parametrize("noise", ["silent", "drawn"])
+@pytest.mark.parametrize("noise", ["silent", pytest.param("drawn", marks=pytest.mark.full)])
 def test_a_run_that_broke_off_goes_on_and_pays_for_nothing_twice(
     noise, deployment, owners, tmp_path, request
 ):

@@ -211,7 +211,7 @@ def test_an_owner_without_secure_sums_is_named_before_any_round(tmp_path):
     plain.check_owners([about.model_copy(update={"sums": None}) for about in abouts])
 
 
-@pytest.mark.parametrize("first", [1, 2], ids=["first round", "second round"])
+@pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_run_ends_after_three_void_sums_of_a_round_and_spends_no_more(first, tmp_path, silent, numbers):
     """With the model of the rounds before, or by saying that there is none; the plan has releases left."""
     deployment = deployment_of(summing(STUDY))

@@ -81,6 +81,7 @@ def run(folder) -> nw.RunFolder:
     return nw.run(folder / "study.toml", seeds=1, set={"training.evaluations": 2}, out=folder / "run")
 
 
+@pytest.mark.full
 def test_it_trains_and_predicts_with_the_encoder_in_the_folder_of_the_model(run, folder, tmp_path):
     assert run.accuracy > 0.3  # of ten classes, with 300 records
     plan = json.loads((run.folder / "plan.json").read_text())
@@ -95,6 +96,7 @@ def test_it_trains_and_predicts_with_the_encoder_in_the_folder_of_the_model(run,
         nw.load_model(tmp_path / "kept")
 
 
+@pytest.mark.full
 def test_the_claim_card_the_report_and_the_models_card_name_it(run):
     card = json.loads((run.folder / "claim_card.json").read_text())["features"]
     digest = json.loads((run.folder / "plan.json").read_text())["task"]["encoder_digest"]

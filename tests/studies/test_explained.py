@@ -41,6 +41,7 @@ def decision(short, prepared):
     return decide(prepared)
 
 
+@pytest.mark.full
 def test_the_prediction_is_the_fitted_bound_at_the_plan_in_test_loss(decision):
     plan, bound = decision.plan, decision.what_if.bound
     assert plan.prediction.unit == TEST_LOSS
@@ -50,6 +51,7 @@ def test_the_prediction_is_the_fitted_bound_at_the_plan_in_test_loss(decision):
     assert any(note.startswith("The form of the theory (Zhou et al.") for note in plan.notes)
 
 
+@pytest.mark.full
 def test_the_plans_own_curve_comes_first_and_goes_through_its_prediction(decision):
     first = decision.curves.curves[0]
     assert first.label == f"b = {decision.plan.clients_per_round}"

@@ -109,6 +109,7 @@ def kill_often(zygote, unbroken, folder: Path, kills: int, seed: int) -> int:
     return fallen
 
 
+@pytest.mark.full
 def test_three_kills(zygote, unbroken, tmp_path):
     assert kill_often(zygote, unbroken, tmp_path, kills=3, seed=0) >= 3
 

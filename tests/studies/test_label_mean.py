@@ -219,6 +219,7 @@ def test_it_starts_there_where_a_study_states_how_records_are_treated(folder):
         assert plan.prepared.task.start == (one.plan.ranges.label_mean,)
 
 
+@pytest.mark.full
 def test_training_starts_there_and_books_and_papers_tell_it(folder, plan):
     run = folder / "run"
     train_in(plan, run, name="scores")
@@ -242,6 +243,7 @@ def test_training_starts_there_and_books_and_papers_tell_it(folder, plan):
     assert "told the mean of the numbers to predict" in write_report(record, run).read_text()
 
 
+@pytest.mark.full
 def test_a_simulated_mean_is_not_deployed_and_owners_are_not_simulated(folder, plan, deployed):
     with pytest.raises(UnsoundClaim, match="was told in simulation"):
         Deployment.of(plan.prepared, plan.plan)
@@ -250,6 +252,7 @@ def test_a_simulated_mean_is_not_deployed_and_owners_are_not_simulated(folder, p
     assert deployed.file.applied(for_owners(folder)).plan.ranges.pending
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("noise", [{}, LAPLACE], ids=["gaussian", "laplace"])
 def test_owners_tell_it_first_and_the_training_is_the_simulated_one(noise, folder, tmp_path, silent):
     """With no noise drawn: mean, theta, curves and uploads; books hold the mean, then the rounds."""

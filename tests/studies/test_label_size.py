@@ -152,6 +152,7 @@ def test_a_method_that_may_hide_whole_clients_buys_nothing(folder):
     assert sized(replace(prepared, study=study)).ranges is None
 
 
+@pytest.mark.full
 def test_owners_are_asked_for_nothing_before_planning(folder, plan):
     assert sized(replace(made(folder), deploys=True)).ranges is None
     with pytest.raises(UnsoundClaim, match="the size of labels is bought in simulation only"):

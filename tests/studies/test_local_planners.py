@@ -366,6 +366,7 @@ def test_scaffnew_stays_within_its_resources_whatever_the_coins():
     assert answer(HOU)["cost"] is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(STATED))
 def test_a_comparison_leaves_out_what_is_not_paid_for(name):
     grid = {"iterations": [4, 12], "seeds": [5]}

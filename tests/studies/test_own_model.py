@@ -84,6 +84,7 @@ def test_a_plan_refuses_a_model_that_was_changed(study):
         nw.run(study, "other", set=FEW, plan=path)
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_another_source_is_not_resumed(study):
     run = nw.run(study, set=FEW)
     assert (run.folder / CHECKPOINT).exists()
@@ -93,6 +94,7 @@ def test_a_checkpoint_of_another_source_is_not_resumed(study):
         nw.run(study, set=FEW, resume=True)
 
 
+@pytest.mark.full
 def test_a_sweep_tells_sources_apart(study):
     over = {"privacy.epsilon": [8.0]}
     nw.sweep(study, over, "swept", set=FEW)

@@ -323,6 +323,7 @@ def by_trial():
     return prepared, decide(prepared)
 
 
+@pytest.mark.full
 def test_a_plan_by_trial_says_what_it_rests_on(by_trial):
     _, decision = by_trial
     plan = decision.plan

@@ -102,6 +102,7 @@ POISONS: dict[str, Callable[[Uploaded], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("poison", POISONS)
 def test_an_owner_that_answers_nonsense_is_left_out_and_the_run_goes_on(poison, owners, tmp_path, silent):
     """In every round, before a break and after it: what it told is in no state and in no checkpoint."""

@@ -228,6 +228,7 @@ def test_progress_of_planning_counts_points(prepared):
 # Trainings --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_trainings_are_those_of_each_plan_alone(trained):
     study, contest, *_ = trained
     federation, task = study.trained()
@@ -266,6 +267,7 @@ def hits(task, theta, x, y):
     return np.argmax(np.asarray(x) @ np.asarray(theta).reshape(-1, 3), axis=1) == y
 
 
+@pytest.mark.full
 def test_shared_models_at_home_are_scored_on_all_test_records(at_home):
     study, contest = at_home
     federation, task = study.trained()
@@ -279,6 +281,7 @@ def test_shared_models_at_home_are_scored_on_all_test_records(at_home):
         assert entry.home["Ditto"] == pytest.approx(np.mean(federation.test_y == 0))
 
 
+@pytest.mark.full
 def test_private_fl_is_used_behind_each_owners_own_transform(at_home):
     study, contest = at_home
     federation, task = study.trained()
@@ -336,6 +339,7 @@ def test_progress_grows_to_1_and_a_linear_model_needs_no_estimate(trained):
     assert contest.replies == 3 * 7 * 8 * 2
 
 
+@pytest.mark.full
 def test_two_stages_of_dpfl_bcs_are_trained_and_charged():
     study = prepared_from(
         changed(

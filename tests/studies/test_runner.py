@@ -152,6 +152,7 @@ def watched(prepared, plan):
     return comparison, calls
 
 
+@pytest.mark.full
 def test_the_grid_is_every_pair_and_the_plan_is_beside_it(watched, plan):
     comparison, _ = watched
     assert [tuple(c.setting.values()) for c in comparison.grid] == [(1, 1), (3, 1), (1, 4), (3, 4)]
@@ -280,6 +281,7 @@ def test_comparing_needs_steps_and_a_grid_within_the_federation(prepared, plan):
         compare(plan, *prepared.trained(), prepared.study.model_copy(update={"compare": table}))
 
 
+@pytest.mark.full
 def test_fixed_settings_that_the_resources_do_not_pay_for_are_left_out():
     """Two replies of each of four clients: T b <= 8."""
     raw = {**RAW, "resources": {"cost_per_round": 1.0, "cost_per_step": 0.5, "budget": 3.0},

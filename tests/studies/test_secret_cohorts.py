@@ -129,6 +129,7 @@ def test_the_noise_of_a_round_is_the_same_whoever_takes_part(made):
     np.testing.assert_allclose(weights, made.plan.weights / 0.25, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_engines_toss_the_same_coins(made):
     algorithm = make(made.plan, made.prepared.trained()[1], 0)
     shards = Shards.load(*made.prepared.trained(), condensed=algorithm.condensed)

@@ -150,6 +150,7 @@ def test_a_ledger_that_was_restored_by_command_waits_for_its_owner(tmp_path):
     assert min(spent(tmp_path)) >= 1
 
 
+@pytest.mark.full
 def test_an_owner_that_said_what_was_spent_is_asked_again_and_watched_again(tmp_path):
     """The head that the server knows is let go once; the next one is known instead."""
     copied_before(tmp_path)

@@ -75,6 +75,7 @@ def test_a_plan_for_owners_leaves_the_mean_open_and_charges_it(plan):
     assert any("Every client tells the mean of its records" in one for one in plan.plan.notes)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("noise", [{}, LAPLACE], ids=["gaussian", "laplace"])
 def test_the_training_is_the_simulated_one_from_what_owners_told(noise, folder, tmp_path, silent):  # noqa: F811
     """With no noise drawn: mean, shares, theta, curves and uploads; books hold the mean, then the rounds."""
@@ -178,6 +179,7 @@ def test_too_few_answers_begin_no_training_and_it_goes_on_once_they_come(deploym
         assert len(done.told.rounds) == done.deployment.plan.rounds
 
 
+@pytest.mark.full
 def test_record_and_report_hold_what_was_told_and_owners_keep_the_model(plan, deployment, tmp_path):
     with Owners(deployment, tmp_path) as owners:
         plan.file.save(tmp_path / "run")
@@ -219,6 +221,7 @@ def test_an_owner_that_allows_no_mean_is_named_before_anything_is_asked(deployme
         deployment.check_owners(abouts)
 
 
+@pytest.mark.full
 def test_a_plan_for_owners_trains_in_no_simulation_and_a_simulated_mean_is_not_deployed(plan, folder):  # noqa: F811
     with pytest.raises(PlanError, match="has owners tell their mean once a deployment begins"):
         plan.file.applied(made(folder))

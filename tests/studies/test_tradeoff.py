@@ -116,6 +116,7 @@ def test_the_example_has_the_budgets_that_it_says():
     assert up.values == (250.0, 500.0, 1000.0, 2000.0)
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_the_frame_of_the_picture_in_the_docs_is_still_what_is_planned(data_dir):
     """If not, draw docs/figures/tradeoff.png again and look at the numbers in docs/resources.md."""
@@ -192,6 +193,7 @@ def test_a_larger_budget_never_worsens_the_predicted_bound(algorithm):
     assert np.ptp(bounds) > 0
 
 
+@pytest.mark.full
 @given(
     epsilon=st.lists(st.floats(0.01, 200.0), min_size=2, max_size=3),
     budget=st.lists(st.floats(11.0, 500.0), min_size=2, max_size=3),

@@ -112,9 +112,9 @@ def test_the_noise_of_a_sum_is_that_of_all_shares(name, mechanism):
     state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     cohort = jnp.asarray(algorithm.cohorts[0])
     draws = jax.vmap(lambda key: algorithm.aggregate_noise(state, cohort, key))
-    seen = np.std(np.asarray(draws(jax.random.split(jax.random.key(1), 800)), float))
+    seen = np.std(np.asarray(draws(jax.random.split(jax.random.key(1), 200)), float))
     fewest = 5 - 1 - 1
-    assert seen == pytest.approx(made.plan.sum_noise * (5 / fewest) ** 0.5, rel=0.03)
+    assert seen == pytest.approx(made.plan.sum_noise * (5 / fewest) ** 0.5, rel=0.06)
 
     def alone(key):
         nothing = jnp.zeros_like(state.theta)
@@ -122,8 +122,8 @@ def test_the_noise_of_a_sum_is_that_of_all_shares(name, mechanism):
         each = [algorithm.privatize(state, nothing, one, k) for one, k in zip(cohort, keys, strict=True)]
         return algorithm.combine(state, cohort, jnp.stack(each))
 
-    one_by_one = np.std(np.asarray(jax.vmap(alone)(jax.random.split(jax.random.key(2), 800)), float))
-    assert one_by_one == pytest.approx(seen, rel=0.03)
+    one_by_one = np.std(np.asarray(jax.vmap(alone)(jax.random.split(jax.random.key(2), 200)), float))
+    assert one_by_one == pytest.approx(seen, rel=0.06)
 
 
 @pytest.mark.parametrize("name", [one for one in METHODS if one not in ABLE])

@@ -49,6 +49,7 @@ FORMS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_a_training_with_a_trusted_server_is_the_simulated_one(form, tmp_path, silent, monkeypatch):
     """With noise zero, and the planned budgets spent; nobody needs a roster."""

@@ -261,6 +261,7 @@ def test_two_stages_need_a_loss_cap_and_constants():
         prepared_and_plan(changed(constants={"smoothness": None, "strong_convexity": None}))
 
 
+@pytest.mark.full
 def test_training_one_stage_in_two_is_refused():
     prepared, plan = prepared_and_plan(auto())
     federation, task = prepared.trained()

@@ -208,6 +208,7 @@ def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path)
     assert np.array_equal(run.uploads, wanted.uploads)
 
 
+@pytest.mark.full
 def test_the_report_is_written_without_a_record(world, tmp_path):
     prepared, decision = plan_study(world.study(STUDY))
     deployment = Deployment.of(prepared, decision.plan)

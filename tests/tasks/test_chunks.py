@@ -78,6 +78,7 @@ def test_records_fill_a_device_and_give_what_they_give_on_a_cpu(way, accelerator
     np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_to_be_worked_on_one_by_one_is_so_on_every_device(way, accelerator):
     alone = replace(TASK, chunk=1, one_by_one=True)

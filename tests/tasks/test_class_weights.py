@@ -123,6 +123,7 @@ def test_no_curvature_of_a_weighted_loss_exceeds_the_smoothness(loss):
     assert max(top) > plain.smoothness
 
 
+@pytest.mark.full
 @CLASSIFIERS
 @NORMS
 def test_behind_a_personal_transform_records_are_weighted_and_then_clipped(loss, norm):

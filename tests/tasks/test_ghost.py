@@ -134,6 +134,7 @@ def made(name):
     return task, theta, batch, np.asarray(gradients, np.float64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("norm", ORDER)
 @pytest.mark.parametrize("name", [network.__name__ for network in NETWORKS])
 def test_sums_are_those_of_gradients_that_were_formed_and_clipped(name, norm):
@@ -167,6 +168,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(6))
 def test_networks_of_any_blocks_are_clipped_as_by_formed_gradients(seed):
     """Four blocks drawn at random that read parts of one vector, the last of them changed before its use."""
@@ -340,6 +342,7 @@ def test_no_gradient_of_a_record_is_formed_for_dense_layers():
     assert compiled.memory_analysis().temp_size_in_bytes < 4 * records * task.dimension / 8
 
 
+@pytest.mark.full
 def test_networks_of_the_papers_are_understood():
     """All but the matrix that waits for its turn in an LSTM."""
     for name in ("cnn", "group-cnn", "resnet20", "vgg11"):

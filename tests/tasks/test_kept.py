@@ -34,6 +34,7 @@ def prepared(monkeypatch):
     return calls
 
 
+@pytest.mark.full
 def test_what_was_computed_once_is_read_and_other_records_or_maps_are_computed(folder, prepared):
     first = rows_of(TASK, X)
     np.testing.assert_array_equal(rows_of(TASK, X), first)
@@ -46,6 +47,7 @@ def test_what_was_computed_once_is_read_and_other_records_or_maps_are_computed(f
         assert len(prepared) == count
 
 
+@pytest.mark.full
 def test_a_damaged_file_is_computed_again_and_few_records_are_never_kept(folder, prepared):
     first = rows_of(TASK, X)
     (file,) = folder.iterdir()

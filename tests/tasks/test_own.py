@@ -73,6 +73,7 @@ def made(folder, classes=3, ridge=0.0, shape=(2, 3), model="my_module:make"):
     return own_task(model, folder, digest_of(model, folder), shape, classes, ridge)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [*KINDS, "pure"])
 @pytest.mark.parametrize("classes", [3, None])
 def test_a_model_of_each_library_is_a_task_whose_gradients_are_clipped(kind, classes, write):

@@ -62,6 +62,7 @@ def by_hand(task, theta, x, y, whose, clip=None, norm="l2"):
     return sum(part * mean for part, mean in zip(kept, means, strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "norm"), [*product(MODELS, ("l1", "l2"))])
 def test_gradients_are_those_of_one_person_after_the_other(name, norm):
     model, (x, y, whose) = MODELS[name], people()
@@ -121,6 +122,7 @@ def test_records_that_test_are_scored_one_by_one():
     assert task.score(theta, seen, jnp.asarray(y)) == model.score(theta, model.prepare(jnp.asarray(x)), y)
 
 
+@pytest.mark.full
 def test_networks_see_records_in_their_own_form():
     """Flat records of images come as images to the model, each record of a person apart."""
     params = {"w": 0.3 * jax.random.normal(jax.random.key(1), (3, 2))}

@@ -97,6 +97,7 @@ def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short)
     assert best.per_seed.mean() < 0.9
 
 
+@pytest.mark.full
 def test_common_seeds_are_fresh_and_the_same_for_all(bench, short, monkeypatch):
     used = {}
 
@@ -143,6 +144,7 @@ def test_unequal_budgets_tell_algorithms_apart(short):
     assert [one.same_as for one in entries] == ["", ""]
 
 
+@pytest.mark.full
 def test_who_is_refused_is_left_out_with_the_reason(bench, short):
     entries, left_out = side_by_side(bench, [fixed("dmldp", 5.0), fixed("fedsgd-dpc", 5.0)], [None], seeds=1)
     assert [one.name for one in entries] == ["fedsgd-dpc"]
@@ -156,6 +158,7 @@ def test_where_all_are_refused_the_first_reason_is_raised(bench, short):
         side_by_side(bench, [fixed("dmldp", 5.0)], [None], seeds=1)
 
 
+@pytest.mark.full
 def test_without_time_the_first_is_tried_and_the_others_are_left_out(bench, short):
     spaces = [fixed("fedsgd-dpc", 5.0), fixed("weiavg", 4.0)]
     entries, left_out = side_by_side(bench, spaces, [None], seeds=1, seconds=1e-6)

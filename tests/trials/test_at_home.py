@@ -128,6 +128,7 @@ def test_with_little_noise_owners_of_few_records_are_told_to_share(facts_of, spa
     assert poor.best == "alone"
 
 
+@pytest.mark.full
 def test_a_shared_model_that_diverged_counts_nothing(facts_of, space_of, monkeypatch):
     bench = Bench(facts_of(sizes=(20, 20)), ["wine"])
     (proxy,) = bench.proxies(None)

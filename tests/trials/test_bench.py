@@ -114,6 +114,7 @@ def test_an_algorithm_moves_alike_by_few_weighed_records_and_by_all(facts_of, sp
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("size", "batch"), [(30, 7), (300, 32), (300, 100)])
 def test_minibatches_of_a_trial_hold_real_records_and_weigh_as_much_as_the_clients(
     facts_of, space_of, wine, size, batch
@@ -137,6 +138,7 @@ def test_minibatches_of_a_trial_hold_real_records_and_weigh_as_much_as_the_clien
 # Noise --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dpfl-bcs"])
 def test_the_noise_of_a_thinned_federation_has_the_variance_of_the_whole(facts_of, space_of, algorithm):
     """500 of 2,000 clients alike; 12,000 draws against the closed form, false alarm 1e-6 each."""
@@ -282,6 +284,7 @@ def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_o
     assert len(np.unique(found.loss)) == found.loss.size
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("algorithm", "asked"), [("fedsgd-dpc", 4), ("fedsgd-dpc", 2), ("dp-fedavg", 2)])
 def test_trials_of_unlike_length_share_a_program_and_end_as_alone(
     algorithm, asked, facts_of, space_of, wine, monkeypatch
@@ -315,6 +318,7 @@ def test_settings_of_a_large_model_keep_their_places_in_lots(count, facts_of, sp
     assert len(np.unique(together)) == together.size
 
 
+@pytest.mark.full
 def test_records_that_lie_end_to_end_are_looked_at_as_stacked_ones_are(monkeypatch):
     rng = np.random.default_rng(0)
     clients = [(rng.normal(size=(n, 3)), rng.integers(0, 2, n)) for n in (2, 9, 1, 4)]
@@ -334,6 +338,7 @@ def test_records_that_lie_end_to_end_are_looked_at_as_stacked_ones_are(monkeypat
     np.testing.assert_array_equal(np.asarray(flat.y)[real], np.asarray(stacked.y)[real])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sizes", "asked", "alike"), [
     ((30,) * 40, 40, True), ((30,) * 40, 4, False), ((30,) * 8, 8, False), ((3000, *(3,) * 60), 61, False),
 ])  # fmt: skip
@@ -360,6 +365,7 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     assert np.var(drawn) == pytest.approx(2 * np.sum(shares**2), rel=0.04)
 
 
+@pytest.mark.full
 def test_settings_whose_noise_is_drawn_in_one_and_others_are_trained_apart(facts_of, space_of):
     """By records 61 uploads have like shares of the noise, by precision one outweighs all others."""
     facts = facts_of("laplace", sizes=(3000, *(3,) * 60))

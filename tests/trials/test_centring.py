@@ -96,6 +96,7 @@ def start_of_numbers(facts: PublicFacts) -> PublicFacts:
     return replace(facts, problem=known, classes=None, label_noise=1e-3, make_task=lambda *_: intercept)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("labels", ["classes", "numbers"])
 def test_stand_ins_of_one_shape_start_each_at_what_it_told(labels, facts_of, space_of):
     """They share plans and programs. With steps of nothing each ends where its own model starts."""

@@ -64,6 +64,7 @@ def replies(facts, rounds, clients):
 REPLIES = [(t, b) for t in (2, 20, 150) for b in (1, 10)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 def test_constants_of_the_bound_of_replies_are_recovered(family):
     plans = grid(replies, problem(family, 3.0), REPLIES)
@@ -77,6 +78,7 @@ def test_constants_of_the_bound_of_replies_are_recovered(family):
     assert found.left_out < 1e-8
 
 
+@pytest.mark.full
 def test_constants_of_local_steps_are_recovered():
     """Heterogeneity and start enter together where gamma does not change; drift and noise stand alone."""
     facts = problem(mode="D", unit="client")
@@ -99,6 +101,7 @@ def test_constants_of_local_steps_are_recovered():
     )
 
 
+@pytest.mark.full
 def test_constants_of_coins_are_recovered():
     facts = scaled(problem(mode="D", unit="client"), 50.0)
     counts = [(t, p) for t in (20, 60, 200) for p in (0.3, 0.6, 1.0)]
@@ -113,6 +116,7 @@ def test_constants_of_coins_are_recovered():
     np.testing.assert_allclose([found.gamma, *found.weights], [gamma, 4.0, 9.0, 0.05], rtol=1e-4)
 
 
+@pytest.mark.full
 def test_constants_of_periods_are_recovered():
     counts = [(k * tau, tau) for tau in (1, 3, 6) for k in (4, 12, 40)]
     plans = grid(
@@ -128,6 +132,7 @@ def test_constants_of_periods_are_recovered():
     np.testing.assert_allclose([found.gamma, *found.weights], [gamma, 4, 500, 2, 900], rtol=1e-4)
 
 
+@pytest.mark.full
 def test_noise_of_chosen_clients_counts_each_as_often_as_it_is_asked():
     """sum T_n V_n / (K^2 T), with the V_n that the plan's own noise has."""
     facts = problem("laplace", np.linspace(0.5, 4, 10))
@@ -145,6 +150,7 @@ def test_noise_of_chosen_clients_counts_each_as_often_as_it_is_asked():
     np.testing.assert_allclose([found.gamma, *found.weights], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.full
 def test_a_planned_step_and_a_floor_are_found():
     plans = grid(replies, problem(epsilon=2.0), REPLIES)
     gamma = gamma_of(plans, 6)
@@ -158,6 +164,7 @@ def test_a_planned_step_and_a_floor_are_found():
     np.testing.assert_allclose([found.at(plan) for _, plan in plans], raised, atol=0.02)
 
 
+@pytest.mark.full
 def test_a_poor_fit_is_said_to_be_one():
     """Losses that rise and fall with the rounds at random are of no theory's form."""
     plans = grid(replies, problem(epsilon=2.0), REPLIES)
@@ -173,6 +180,7 @@ def test_few_trials_do_not_tell_how_well_a_bound_fits():
     assert found.quality == "has too few trials to tell how well it fits"
 
 
+@pytest.mark.full
 def test_trials_without_gain_teach_nothing():
     plans = grid(replies, problem(epsilon=0.001), REPLIES)
     found = fit(points_of(plans, np.linspace(0.99, 1.4, len(plans))), 0.1)
@@ -180,6 +188,7 @@ def test_trials_without_gain_teach_nothing():
     assert np.all(found.of(found.trials) > 0.9)
 
 
+@pytest.mark.full
 def test_diverged_trials_count_as_no_gain():
     plans = grid(replies, problem(epsilon=2.0), REPLIES)
     values = np.linspace(0.2, 0.6, len(plans))
@@ -202,6 +211,7 @@ def test_accuracy_falls_with_the_loss_from_one_to_the_untrained():
     assert abs(found.accuracy(0.6) - (0.9 - 0.42)) < 0.03
 
 
+@pytest.mark.full
 def test_constants_say_where_they_come_from():
     plans = grid(replies, problem(), REPLIES)
     constants = fit(points_of(plans, np.linspace(0.3, 0.9, len(plans))), 0.1).constants(["wine", "digits"])

@@ -49,6 +49,7 @@ def points(bench):
     return landscape(bench, SPACE, WINNER, [7, 8])
 
 
+@pytest.mark.full
 def test_counts_and_budgets_are_those_around_the_winner(points):
     """4 passes times 1, 1/3, 3 and 1/10 of 6 clients, all asked; every budget a quarter, own, four times."""
     assert {point.plan.rounds for point in points} == {4, 1, 12}
@@ -59,6 +60,7 @@ def test_counts_and_budgets_are_those_around_the_winner(points):
         assert np.all(point.plan.spent() <= 2.0 * point.factor * (1 + 1e-9))
 
 
+@pytest.mark.full
 def test_clip_and_levers_are_the_winners(points):
     assert len({point.plan.problem.clip_norm for point in points}) == 1
     assert {point.plan.momentum for point in points} == {0.0}
@@ -96,6 +98,7 @@ def test_more_budget_loses_less(points):
         assert loss[rounds, 4.0] < loss[rounds, 0.25]
 
 
+@pytest.mark.full
 def test_the_plans_own_counts_come_first_when_time_is_short(bench):
     found = landscape(bench, SPACE, WINNER, [7], deadline=Deadline(-1.0))
     assert {point.plan.rounds for point in found} == {4}
@@ -127,6 +130,7 @@ def test_stated_counts_stay(bench):
     assert [point.factor for point in found] == [0.25, 1.0, 4.0]
 
 
+@pytest.mark.full
 def test_local_work_is_varied_at_the_winners_passes(bench, monkeypatch):
     monkeypatch.setattr(module, "PASSES", (1 / 3,))
     winner = Candidate(Setting(passes=3.0, work=4.0, clip=0.5, reach=5.0))

@@ -38,6 +38,7 @@ class Torn(Planted):
         return scores._replace(quality=1 - missed / 2, missed=missed)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("metric", ["loss", "auc"])
 def test_a_race_is_won_by_the_metric_that_is_named(facts_of, metric):
     bench = Torn(facts_of(metric=metric), [BEST])
@@ -49,6 +50,7 @@ def test_a_race_is_won_by_the_metric_that_is_named(facts_of, metric):
     assert (found.scores.missed is None) == (metric == "loss")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("metric", ["accuracy", "balanced-accuracy", "auc"])
 def test_trials_measure_the_metric_beside_the_same_loss_and_accuracy(facts_of, space_of, metric):
     candidates = [Candidate(ONE), Candidate(TWO)]
@@ -70,6 +72,7 @@ def test_trials_measure_the_metric_beside_the_same_loss_and_accuracy(facts_of, s
         np.testing.assert_allclose(named.voted, share)
 
 
+@pytest.mark.full
 def test_the_metric_is_that_of_the_models_that_trials_end_in(facts_of, space_of):
     bench, space = Bench(facts_of(metric="balanced-accuracy"), ["wine"]), space_of("fedsgd-dpc", rounds=6)
     (proxy,) = bench.proxies()
@@ -85,6 +88,7 @@ def test_the_metric_is_that_of_the_models_that_trials_end_in(facts_of, space_of)
         assert value == pytest.approx(balanced_accuracy_score(shards.test_y, named), abs=0.02)
 
 
+@pytest.mark.full
 def test_not_to_train_is_decided_by_the_metric(facts_of):
     """A model that ranks no better than a guess is worth nothing, whatever its loss."""
     bench = Planted(facts_of(metric="auc"), [BEST])

@@ -112,12 +112,14 @@ def flat(facts, kinds=(None,)):
     return race(bench, FREE, kinds, 3, Deadline()).winner, bench
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_among_ties_the_fewest_uploads_win(facts_of, family):
     winner, bench = flat(facts_of(family=family))
     assert winner.setting.passes == min(one.setting.passes for one in bench.tried) == 1.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "share", "taken"),
     [
@@ -138,6 +140,7 @@ def test_fewer_uploads_win_where_they_cost_little(facts_of, changes, share, take
     assert (found.winner.setting.passes < 8) == taken
 
 
+@pytest.mark.full
 def test_what_is_done_to_records_is_not_given_up_for_fewer_uploads(facts_of):
     """Projected records lose 2 % less here, and the others would ask for fewer uploads at 2.7 %."""
     kinds = [Treatment(), Treatment(projection=25)]
@@ -151,6 +154,7 @@ def test_what_is_done_to_records_is_not_given_up_for_fewer_uploads(facts_of):
     assert race(bench, FREE, kinds, 2, Deadline()).winner.treatment == kinds[1]
 
 
+@pytest.mark.full
 def test_among_ties_the_largest_clip_and_the_widest_records_win(facts_of):
     """What a small clip or a projection throws away may matter where public data do not show it."""
     winner, bench = flat(facts_of(record_shape=(100,)), [Treatment(), Treatment(projection=25)])
@@ -195,6 +199,7 @@ def test_what_is_fixed_is_not_varied(facts_of):
     assert {bench.plan(fixed, one).weighting for one in bench.tried} == {0.25}
 
 
+@pytest.mark.full
 def test_weights_by_records_and_by_precision_are_both_tried(facts_of):
     bench = Planted(facts_of(sizes=(10, 20, 40, 80)), [BEST])
     race(bench, FREE, [None], 2, Deadline())
@@ -207,6 +212,7 @@ def test_clients_alike_are_weighted_by_records(facts_of):
     assert bench.plan(FREE, race(bench, FREE, [None], 2, Deadline()).winner).weighting == 0.0
 
 
+@pytest.mark.full
 def test_the_better_treatment_wins(facts_of):
     class Treated(Planted):
         def loss(self, candidate, best):
@@ -228,6 +234,7 @@ class Cohorts(Planted):
         return super().loss(candidate, best) + 0.1 * candidate.setting.work
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("family", "space", "tried"),
     [
@@ -245,6 +252,7 @@ def test_one_client_at_a_time_is_tried_with_laplace_noise_where_it_is_free(facts
     assert bench.plan(space, found.winner).clients_per_round == (1 if 0.0 in tried else 4)
 
 
+@pytest.mark.full
 def test_where_hardly_anything_can_be_gained_a_share_of_it_says_hardly_anything(facts_of):
     """Three proxies with a hundredth to gain want small steps, one with much to gain wants large ones."""
 
@@ -259,6 +267,7 @@ def test_where_hardly_anything_can_be_gained_a_share_of_it_says_hardly_anything(
     assert abs(np.log10(found.winner.setting.reach / BEST.reach)) < 0.3
 
 
+@pytest.mark.full
 def test_what_is_left_of_a_squared_error_beside_its_mean_counts(facts_of):
     """99 of 100 parts of the error are gone wherever training does anything; half of the rest counts."""
 
@@ -271,6 +280,7 @@ def test_what_is_left_of_a_squared_error_beside_its_mean_counts(facts_of):
     assert distance(found.winner.setting, BEST) < 0.1
 
 
+@pytest.mark.full
 def test_a_step_that_ruins_a_regression_of_little_to_explain_is_not_taken(facts_of):
     """On one proxy a long way leaves 5 in the place of 7.5 % of the error, on another three times it."""
 

@@ -154,6 +154,7 @@ def unrotated(monkeypatch):
     return run
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("family", "asked"), [("gaussian", 4), ("laplace", 2)])
 def test_without_noise_a_trial_is_the_same(facts_of, space_of, unrotated, family, asked):
     """At an epsilon at which noise is nothing: the same losses, accuracies and models."""
@@ -170,6 +171,7 @@ def test_without_noise_a_trial_is_the_same(facts_of, space_of, unrotated, family
     assert models.shape == (1, 2, proxy.task.dimension)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("family", "epsilon", "asked"), [("gaussian", 3.0, 4), ("laplace", 20.0, 1)])
 def test_with_noise_losses_have_the_same_law(facts_of, space_of, unrotated, family, epsilon, asked):
     """Means and variances over 64 seeds of either; each of four checks is a false alarm once in 10,000."""
@@ -195,6 +197,7 @@ def programs(monkeypatch):
     return ran
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "seeds", "sizes"), [(1, 3, [2, 1]), (2, 2, [4]), (3, 2, [8]), (5, 1, [32]), (13, 2, [32])]
 )
@@ -228,6 +231,7 @@ def test_no_other_lots_take_less_time(rounds, of_images):
     assert seconds(found) == pytest.approx(min(map(seconds, covering)))
 
 
+@pytest.mark.full
 def test_what_is_steered_knows_the_noise_of_all_directions(facts_of, space_of, programs):
     """And so does an update that is clipped as a whole; only clipped gradients are along few directions."""
     proxy, plain = pictures(facts_of, "gaussian", 3.0, 4, space_of)

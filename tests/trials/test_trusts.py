@@ -59,6 +59,7 @@ def test_the_secure_sum_of_a_study_is_its_own():
     assert rows[1].best.loss > rows[2].best.loss
 
 
+@pytest.mark.full
 def test_too_few_owners_for_a_sum_have_no_row_and_what_reads_uploads_none():
     assert [one.trust.model for one in guess_of(Trust(), asked=1).trusts()] == ["local", "central"]
     problem = Problem(np.full(6, 50), 4, PrivacyBudget.of(2.0, 1e-5, 6), "gaussian", 0.5)

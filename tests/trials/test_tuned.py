@@ -84,6 +84,7 @@ def test_losses_after_tuning_are_those_of_owners_one_by_one(bench, owners):
     assert missed[1, 0] <= 1.02
 
 
+@pytest.mark.full
 def test_what_says_nothing_gains_nothing_and_what_fits_gains(bench):
     (proxy,) = bench.proxies(None)
     theta = np.zeros((len(SEEDS), proxy.task.dimension), np.float32)
@@ -93,6 +94,7 @@ def test_what_says_nothing_gains_nothing_and_what_fits_gains(bench):
     assert gains_of(proxy, np.stack([fits] * len(SEEDS)), SEEDS) > 0.05
 
 
+@pytest.mark.full
 def test_only_studies_for_owners_are_scored_after_tuning_and_only_in_late_rounds(bench, owners, space_of):
     space = space_of("fedsgd-dpc", clients_per_round=4)
     early = bench.scores(space, [ONE], SEEDS)
@@ -108,6 +110,7 @@ def test_only_studies_for_owners_are_scored_after_tuning_and_only_in_late_rounds
     np.testing.assert_array_equal(late.voted, late.missed)
 
 
+@pytest.mark.full
 def test_a_race_for_owners_is_decided_by_tuned_models(bench, space_of, monkeypatch):
     """Where tuning has use for short ways only, a smaller clip wins than for the shared model."""
     space = space_of("fedsgd-dpc", clients_per_round=4, clip_norm=None)
@@ -124,6 +127,7 @@ def test_a_race_for_owners_is_decided_by_tuned_models(bench, space_of, monkeypat
     assert told.winner.setting.clip < shared.winner.setting.clip
 
 
+@pytest.mark.full
 def test_more_owners_or_budget_are_tried_until_one_is_enough(bench, space_of, monkeypatch):
     space = space_of("fedsgd-dpc", clients_per_round=4)
     tried = []
@@ -213,6 +217,7 @@ def test_networks_train_in_turn_and_nothing_is_trained_that_was_not_asked_for(
     assert np.abs(theta[1, 0] - theta[1, 1]).max() > 1e-3
 
 
+@pytest.mark.full
 def test_a_race_of_networks_tries_a_coarser_grid(of_network, space_of, monkeypatch):
     """Every other value along each axis, one seed, fewer that go on: trainings take longer than programs."""
     counted: list[tuple[int, int, bool]] = []

@@ -62,6 +62,7 @@ def known(request):
     return study(request.param)
 
 
+@pytest.mark.full
 def test_every_epsilon_has_the_loss_of_its_best_rounds(known):
     """Brute force over all rounds that were trialled, by the bound that made the trials."""
     guess, bound = known

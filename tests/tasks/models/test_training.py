@@ -82,6 +82,7 @@ def make_batch(name, n):
     return Batch(MAKERS[name]().prepare(x), jnp.asarray(y), jnp.ones(n))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["two-layer-cnn", "group-cnn", "lstm", *LARGE])
 def test_gradients_are_those_of_the_records(name):
     """Mean of all and clipped sum, against single gradients of the loss, one of three records masked."""

@@ -38,6 +38,7 @@ def test_the_way_up_is_linear_between_the_centres_of_voxels():
     assert not np.any(joined[..., :2])
 
 
+@pytest.mark.full
 def test_every_part_speaks():
     """Without any one convolution the outputs change: no level and no join is left aside."""
     params, x = unet._initial(jax.random.key(0), 4), jax.random.normal(jax.random.key(1), VOLUME)
