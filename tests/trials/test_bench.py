@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from collections import Counter
 from dataclasses import replace
 
 import jax
@@ -11,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from endings import outcomes
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy.data import Federation, ragged
@@ -25,7 +28,7 @@ from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials import courses
 from noiseworthy.trials.bench import Bench, Candidate, _of_one_shape, _stacked
 from noiseworthy.trials.dealing import dealt, weighted
-from noiseworthy.trials.proxies import make_proxies
+from noiseworthy.trials.proxies import DEALS, make_proxies
 from noiseworthy.trials.public import public_records
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -301,6 +304,36 @@ def test_trials_of_unlike_length_share_a_program_and_end_as_alone(
         np.testing.assert_allclose(together[0][place], alone[0][0], rtol=1e-5)
         np.testing.assert_allclose(together[1][place], alone[1][0], atol=0.01)
     assert len(np.unique(together[0])) == 6
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 16))
+def test_a_call_has_seeds_of_one_deal_and_no_more_trainings_than_its_program(first, count, plans):
+    """Every seed once; two a call at least, so that neighbours share records."""
+    seeds = range(first, first + count)
+    calls = [*courses._calls(seeds, plans, 16)]
+    assert sorted(i for _, places in calls for i in places) == [*range(count)]
+    for deal, places in calls:
+        assert {courses.deals_of(seeds)[i] % DEALS for i in places} == {deal}
+        assert plans * len(places) <= 32
+    of_deals = Counter(deal % DEALS for deal in courses.deals_of(seeds))
+    assert len(calls) == sum(-(-seeds // max(2, 32 // plans)) for seeds in of_deals.values()), "full calls"
+
+
+def test_more_seeds_in_the_place_of_missing_settings_change_no_trial(space_of, wine, monkeypatch):
+    """Two settings with 16 seeds: four calls, of one deal each; all as alone on their deals."""
+    plans = [plan_of(wine, space_of("fedsgd-dpc", rounds=t)) for t in (3, 4)]
+    simulate, asked = courses.simulate, []
+    monkeypatch.setattr(courses, "simulate", lambda *on, **how: asked.append(on[4]) or simulate(*on, **how))
+    together = outcomes(wine, plans, range(4, 20))[0]
+    assert [sorted(set(seeds)) for seeds in asked] == [
+        [8, 9, 16, 17], [10, 11, 18, 19], [4, 5, 12, 13], [6, 7, 14, 15]
+    ]  # fmt: skip
+    assert {len(seeds) for seeds in asked} == {32}
+    for place, plan in enumerate(plans):
+        for first in (4, 12, 18):
+            alone = outcomes(wine, [plan], [first, first + 1])[0]
+            np.testing.assert_allclose(together[place, first - 4 : first - 2], alone[0], rtol=1e-5)
+    assert len(np.unique(together)) == together.size
 
 
 @pytest.mark.full

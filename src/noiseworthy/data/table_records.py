@@ -109,15 +109,9 @@ def _plain_records(table: Mapping[str, NDArray], columns: Columns, name: str, he
 
 
 def _split(
-    x: Features,
-    y: Labels,
-    classes: int | None,
-    owners: NDArray | None,
-    is_test: NDArray[np.bool_] | None,
-    own: NDArray,
-    name: str,
-    held_out: HeldOut,
-) -> Records:
+    x: Features, y: Labels, classes: int | None, owners: NDArray | None, is_test: NDArray[np.bool_] | None,
+    own: NDArray, name: str, held_out: HeldOut,
+) -> Records:  # fmt: skip
     """Records with the test rows that are marked, or held out of every owner's; `own` labels are hashed."""
     groups = np.zeros(len(y), int) if owners is None else owners
     marks = {} if is_test is None else {SPLIT_COLUMN: is_test}

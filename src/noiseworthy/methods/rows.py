@@ -52,9 +52,9 @@ def gradient_sum(request: Asked, records: int, dimension: int, times: int = 1) -
 
 def parts_of(batch: Batch, numbers: int) -> Iterator[Batch]:
     """Records in their order, so many at a time that rows of so many numbers fit in memory."""
-    part = max(1, AT_ONCE // numbers)
-    for start in range(0, len(batch.x), part):
-        yield jax.tree.map(lambda a, start=start: a[start : start + part], batch)
+    part, n = max(1, AT_ONCE // numbers), len(batch.x)
+    for start in range(0, n, part):
+        yield batch if part >= n else jax.tree.map(lambda a, s=start: a[s : s + part], batch)
 
 
 @dataclass(frozen=True)

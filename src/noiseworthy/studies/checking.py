@@ -127,15 +127,9 @@ def check_own(table: FederationTable, columns: Schema | None, terms: Terms) -> C
 
 
 def _checked(
-    table: FederationTable,
-    source: str,
-    columns: Schema | None,
-    task: TaskTable,
-    deal: Callable[[], Federation] | None = None,
-    terms: Terms | None = None,
-    *,
-    whole: bool = False,
-) -> Checked:
+    table: FederationTable, source: str, columns: Schema | None, task: TaskTable,
+    deal: Callable[[], Federation] | None = None, terms: Terms | None = None, *, whole: bool = False,
+) -> Checked:  # fmt: skip
     cells = _cells(source, table) if is_table(source) else {}
     found, examples, schema = _of_cells(cells, source, table, columns, whole=whole)
     if examples is not None and schema is not None and len(examples.x):

@@ -112,18 +112,10 @@ def train(
 
 
 def carried_out(
-    plan: Plan,
-    task: Task,
-    load: Callable[[bool], Shards],
-    seeds: Sequence[int],
-    scored: NDArray[np.int64],
-    *,
-    algorithms: Sequence[Algorithm] = (),
-    keeper: Keeper = NOWHERE,
-    on_stage: OnStage = unheard,
-    on_progress: Progress = lambda done: None,
-    on_curves: OnCurves = untold,
-) -> Run:
+    plan: Plan, task: Task, load: Callable[[bool], Shards], seeds: Sequence[int], scored: NDArray[np.int64],
+    *, algorithms: Sequence[Algorithm] = (), keeper: Keeper = NOWHERE, on_stage: OnStage = unheard,
+    on_progress: Progress = lambda done: None, on_curves: OnCurves = untold,
+) -> Run:  # fmt: skip
     """All rounds of a plan: those of a stage that is still to be run, and those that follow from it.
 
     Args:

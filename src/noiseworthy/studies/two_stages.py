@@ -134,16 +134,10 @@ class _Opened(NamedTuple):
 
 
 def _opened(
-    plans: Sequence[Plan],
-    shards: Shards,
-    task: Task,
-    seeds: Sequence[int],
-    scored: NDArray[np.int64],
-    adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
-    keeper: Keeper = NOWHERE,
-    on_round: Progress = lambda done: None,
-    on_curves: OnCurves = untold,
-) -> _Opened:
+    plans: Sequence[Plan], shards: Shards, task: Task, seeds: Sequence[int], scored: NDArray[np.int64],
+    adapted: Callable[[Any], Any] = lambda algorithm: algorithm, keeper: Keeper = NOWHERE,
+    on_round: Progress = lambda done: None, on_curves: OnCurves = untold,
+) -> _Opened:  # fmt: skip
     """Stage 1, scored after some of its rounds and at its end."""
     firsts = [stage_before(plan) for plan in plans]
     starts = [

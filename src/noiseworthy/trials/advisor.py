@@ -147,14 +147,9 @@ def side_by_side(
 
 
 def _entry(
-    bench: Bench,
-    space: Space,
-    others: Sequence[Entry],
-    kinds: Sequence[Treatment | None],
-    seeds: int,
-    deadline: Deadline,
-    on_progress: Callable[[float], None],
-) -> Entry:
+    bench: Bench, space: Space, others: Sequence[Entry], kinds: Sequence[Treatment | None], seeds: int,
+    deadline: Deadline, on_progress: Callable[[float], None],
+) -> Entry:  # fmt: skip
     """The entry of an algorithm: that of another that does the same, or the winner of its race.
 
     Raises:

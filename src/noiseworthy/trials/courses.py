@@ -25,7 +25,7 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.qualities import constant_quality, quality
-from noiseworthy.trials.proxies import Deal, Proxy, on_each
+from noiseworthy.trials.proxies import DEALS, Deal, Proxy, on_each
 from noiseworthy.trials.rotated import Rotated
 
 N = TypeVar("N", bound=NoisedUploads)
@@ -34,7 +34,8 @@ Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
-A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
+A program is compiled for these numbers, which takes longer than trials do: in the place of missing settings
+there are more seeds, or the last one again.
 """
 _WIDTHS, _LARGE = (1, 2, 4, _WIDTH), 1000
 """Settings of programs where a model has more parameters, as those of images do: training what only fills up
@@ -152,12 +153,24 @@ def _side_by_side(
     seeds: Sequence[int],
     shares: NDArray[np.float64],
 ) -> Iterator[Outcomes]:
-    filled = [*plans, *[plans[-1]] * (width - len(plans))]
-    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width == _WIDTH else seeds
-    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    calls = [*_calls(seeds, len(plans), width)]
+    parts = [_few(proxies, plans, [seeds[i] for i in places], deal, width, shares) for deal, places in calls]
+    order = np.argsort([i for _, places in calls for i in places])
     for of_one in zip(*parts, strict=True):
-        every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
-        yield tuple(one[: len(plans), : len(seeds)] for one in every)
+        yield tuple(np.concatenate(few, axis=1)[:, order] for few in zip(*of_one, strict=True))
+
+
+def _calls(seeds: Sequence[int], plans: int, width: int) -> Iterator[tuple[int, list[int]]]:
+    """Deals and places of the seeds of one call, as many as its program has room for beside the plans."""
+    room, dealt = max(_SEEDS, _SEEDS * width // plans), np.array(deals_of(seeds)) % DEALS
+    for deal in np.unique(dealt).tolist():
+        places: list[int] = np.flatnonzero(dealt == deal).tolist()
+        yield from ((deal, places[i : i + room]) for i in range(0, len(places), room))
+
+
+def room_for_seeds(task: Task, plans: int) -> int:
+    """Seeds over all deals that take no longer than a few, where plans leave a program's room to them."""
+    return DEALS * _SEEDS * (_WIDTH // plans) if _widths(task) == (_WIDTH,) else 0
 
 
 def _widths(task: Task) -> tuple[int, ...]:
@@ -183,23 +196,26 @@ def _lots(rounds: Sequence[int], widths: tuple[int, ...]) -> list[int]:
 
 
 def _few(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> list[Outcomes]:
-    """`_side_by_side` on each proxy for the number of plans and seeds that a compiled program has."""
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], number: int, width: int,
+    shares: NDArray[np.float64],
+) -> list[Outcomes]:  # fmt: skip
+    """`_side_by_side` on a deal of each proxy, for no more plans and seeds than a program has room for."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
-    found = []
-    for proxy, (deal, run) in zip(proxies, _runs(proxies, plans, seeds, at), strict=True):
-        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
-        named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
-        found.append((loss, accuracy, *named, run.theta.reshape(*shape, -1)))
+    found, asked = [], len(plans) * len(seeds)
+    for proxy, (deal, run) in zip(proxies, _runs(proxies, plans, seeds, number, width, at), strict=True):
+        loss, theta = run.loss[:asked, np.searchsorted(run.rounds, at)], run.theta[:asked]
+        loss = loss.reshape(*shape, len(at)) / deal.untrained_loss
+        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy[:asked].reshape(shape)
+        named = _by_metric(proxy, deal, theta, loss[..., -1], accuracy)
+        found.append((loss, accuracy, *named, theta.reshape(*shape, -1)))
     return found
 
 
 def _runs(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
-) -> list[tuple[Deal, Trajectory]]:
-    """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], number: int, width: int,
+    at: NDArray[np.int64],
+) -> list[tuple[Deal, Trajectory]]:  # fmt: skip
+    """Trainings of plans on a deal of each proxy, then the last one again up to what a program has."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
     made = {id(plan): [_made(first.bare, plan, seed) for seed in seeds] for plan in different.values()}
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
@@ -209,16 +225,18 @@ def _runs(
         key: [_tried(first, different[key], one, rotates=rotates) for one in every]
         for key, every in made.items()
     }
-    roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
-    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    lasts = [plan.rounds for plan in plans for _ in seeds]
+    threes = [(one, seed, plan) for plan in plans for one, seed in zip(tried[id(plan)], seeds, strict=True)]
+    lot = width * (_SEEDS if width == _WIDTH else min(_SEEDS, len(seeds)))
+    threes += threes[-1:] * (lot - len(threes))
+    roomy, every = [one for one, _, _ in threes], [seed for _, seed, _ in threes]
+    planned, lasts = np.array([plan.uploads for *_, plan in threes]), [plan.rounds for *_, plan in threes]
     together = SideBySide.of(roomy, planned, lasts, every)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
-        deal, start = proxy.deal(seeds[0] // _SEEDS), proxy.start_of(roomy[0].task.dimension)
+        deal, start = proxy.deal(number), proxy.start_of(roomy[0].task.dimension)
         shards = deal.condensed if roomy[0].condensed else deal.shards
         if rotates:
-            shards = proxy.rotated(seeds[0] // _SEEDS)
+            shards = proxy.rotated(number)
         return deal, simulate(roomy, planned, shards, at, every, start=start, together=together)
 
     return on_each(proxies, run)
@@ -229,8 +247,7 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
     found = []
     for number in range(deals):
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
-        filled = [plan] * _widths(proxy.task)[0]
-        ((_, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
+        ((_, run),) = _runs([proxy], [plan], seeds, number, _widths(proxy.task)[0], np.array([plan.rounds]))
         found.append(proxy.whole(run.theta)[0])
     return np.stack(found)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
+from noiseworthy.trials.courses import room_for_seeds
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -31,6 +32,7 @@ class Rung:
         finer: lattice steps to the neighbours that are added; None adds none.
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
+        more_seeds: whether there are as many more as take no longer.
         gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
         at_home: whether models of a study for its owners are scored as these tune them; else as they are.
     """
@@ -39,6 +41,7 @@ class Rung:
     finer: int | None
     levers: bool
     seeds: int
+    more_seeds: bool = False
     gentler: bool = False
     at_home: bool = False
 
@@ -63,6 +66,8 @@ _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
+_MORE_SEEDS = 4
+"""Times the seeds of the last rungs, at most, where that takes no longer."""
 _COARSE = 0.4
 """Share of the work that the first grid is, about."""
 
@@ -137,7 +142,7 @@ def race(
         bench: the proxies.
         space: what is free.
         kinds: treatments of records to choose from.
-        seeds: noise seeds of the final, at least 1.
+        seeds: noise seeds of the final at least, 1 or more.
         deadline: after which the leader of the last finished rung wins.
         on_progress: told the share of the work that is done.
 
@@ -147,7 +152,7 @@ def race(
     fresh, effort = count(), _effort(bench)
     standing = _coarse(bench, space, kinds, effort, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
-    final = Rung(effort.final, None, False, seeds, at_home=True)
+    final = Rung(effort.final, None, False, seeds, more_seeds=True, at_home=True)
     rungs = (*effort.rungs, final, replace(final, kept=1, gentler=True))
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
@@ -155,7 +160,8 @@ def race(
         entered = bench.possible(
             space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
         )
-        scores = bench.scores(space, entered, _drawn(fresh, rung.seeds), at_home=rung.at_home)
+        fresh_seeds = _drawn(fresh, _seeds_of(bench, rung, len(entered)))
+        scores = bench.scores(space, entered, fresh_seeds, at_home=rung.at_home)
         if (scores.missed is None) != (standing.scores.missed is None):
             best = np.ones(len(bench.sources))  # of something else
         standing = _Standing(entered, scores)
@@ -163,6 +169,13 @@ def race(
         trainings += standing.scores.loss.size
         on_progress(_COARSE + (1 - _COARSE) * done / len(rungs))
     return _result(bench, space, standing, best, trainings, unfinished=False)
+
+
+def _seeds_of(bench: Bench, rung: Rung, entered: int) -> int:
+    """Seeds of a rung; models that owners tune at home, which takes long, have no more than it says."""
+    more = rung.more_seeds and not bench.facts.for_owners
+    room = room_for_seeds(bench.proxies()[0].task, entered) if more else 0
+    return max(rung.seeds, min(room, _MORE_SEEDS * rung.seeds))
 
 
 def _effort(bench: Bench) -> Effort:
@@ -174,14 +187,9 @@ def _effort(bench: Bench) -> Effort:
 
 
 def _coarse(
-    bench: Bench,
-    space: Space,
-    kinds: Sequence[Treatment | None],
-    effort: Effort,
-    fresh: Iterator[int],
-    deadline: Deadline,
-    on_progress: Callable[[float], None],
-) -> _Standing:
+    bench: Bench, space: Space, kinds: Sequence[Treatment | None], effort: Effort, fresh: Iterator[int],
+    deadline: Deadline, on_progress: Callable[[float], None],
+) -> _Standing:  # fmt: skip
     """The first grid under every treatment, as far as the time goes; at least under the first."""
     seeds, standing = _drawn(fresh, effort.seeds), None
     for done, kind in enumerate(kinds, start=1):
