@@ -81,6 +81,19 @@ def test_every_rung_has_fresh_noise_and_is_counted(facts_of):
     assert told[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "final"),
+    [({}, 16), ({"for_owners": True}, 5), ({"record_shape": (20, 20), "classes": 10}, 5)],
+    ids=["rows", "for owners", "images"],
+)
+def test_more_seeds_are_taken_where_they_take_no_longer(changes, final, facts_of):
+    """Not by owners, who tune every model, nor by programs of large models, which have no room to spare."""
+    bench = Planted(facts_of(**changes), [BEST])
+    race(bench, FREE, [None], 5, Deadline())
+    assert len(bench.asked[-2]) == final
+    assert (len(bench.asked[-1]) > 5) == (final > 5)
+
+
 def test_one_odd_proxy_does_not_decide(facts_of):
     """Two agree; the third wants a thousandth of the reach, and the winner is not a compromise with it."""
     odd = replace(BEST, reach=0.042, passes=1.0)
