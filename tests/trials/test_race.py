@@ -74,8 +74,8 @@ def test_every_rung_has_fresh_noise_and_is_counted(facts_of):
     found = race(bench, FREE, [None], 5, Deadline(), told.append)
     seeds = [seed for asked in bench.asked for seed in asked]
     assert len(set(seeds)) == len(seeds)
-    assert [len(asked) for asked in bench.asked[:-1]] == [2, *(rung.seeds for rung in RUNGS), 16]
-    assert found.scores.loss.shape == (1, 1, len(bench.asked[-1]))
+    assert [len(asked) for asked in bench.asked] == [2, *(rung.seeds for rung in RUNGS), 5, 5]
+    assert found.scores.loss.shape == (1, 1, 5)
     assert found.trainings > len(FREE.first()) * 2
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1.0)
@@ -86,9 +86,9 @@ def test_every_rung_has_fresh_noise_and_is_counted(facts_of):
     [({}, 16), ({"for_owners": True}, 5), ({"record_shape": (20, 20), "classes": 10}, 5)],
     ids=["rows", "for owners", "images"],
 )
-def test_more_seeds_are_taken_where_they_take_no_longer(changes, final, facts_of):
+def test_with_laplace_noise_finals_have_more_seeds_where_they_take_little_longer(changes, final, facts_of):
     """Not by owners, who tune every model, nor by programs of large models, which have no room to spare."""
-    bench = Planted(facts_of(**changes), [BEST])
+    bench = Planted(facts_of("laplace", **changes), [BEST])
     race(bench, FREE, [None], 5, Deadline())
     assert len(bench.asked[-2]) == final
     assert (len(bench.asked[-1]) > 5) == (final > 5)

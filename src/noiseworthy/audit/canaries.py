@@ -70,15 +70,9 @@ class Twin:
 
 
 def twin_of(
-    target: Target,
-    dimension: int,
-    direction: Direction,
-    *,
-    model: Model,
-    ridge: float,
-    seed: int,
+    target: Target, dimension: int, direction: Direction, *, model: Model, ridge: float, seed: int,
     person: int = 2,
-) -> Twin:
+) -> Twin:  # fmt: skip
     """The twin of a training.
 
     Args:

@@ -113,15 +113,9 @@ class LedgerKeeper(FolderKeeper):
 
 @contextmanager
 def kept_in(
-    folder: Path | None,
-    mark: str,
-    plans: Sequence[Plan],
-    seeds: Sequence[int],
-    owners: Owners,
-    *,
-    ledger: SharedLedger | None = None,
-    resume: bool = False,
-) -> Iterator[Keeper]:
+    folder: Path | None, mark: str, plans: Sequence[Plan], seeds: Sequence[int], owners: Owners, *,
+    ledger: SharedLedger | None = None, resume: bool = False,
+) -> Iterator[Keeper]:  # fmt: skip
     """The keeper of a training.
 
     Args:

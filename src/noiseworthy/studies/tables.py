@@ -122,7 +122,7 @@ class PlanningTable(Table):
     """Names of public data to try settings on, `prior:0` and so on for synthetic tables and images; `auto`
     takes what ships and some of these, `[]` none."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
-    """Trainings of each setting in a final, up to four times as many where that takes no longer."""
+    """Trainings of each setting in a final, with Laplace noise up to four times as many."""
     budget_seconds: Positive | None = None
     """Time for planning, which takes the best found in it."""
     label_scale: Positive | Literal["bought", "range"] | None = None

@@ -37,6 +37,8 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 A program is compiled for these numbers, which takes longer than trials do: in the place of missing settings
 there are more seeds, or the last one again.
 """
+_MANY_SEEDS = 4
+"""Seeds of a program of half as many settings."""
 _WIDTHS, _LARGE = (1, 2, 4, _WIDTH), 1000
 """Settings of programs where a model has more parameters, as those of images do: training what only fills up
 would take longer than compiling them."""
@@ -162,14 +164,14 @@ def _side_by_side(
 
 def _calls(seeds: Sequence[int], plans: int, width: int) -> Iterator[tuple[int, list[int]]]:
     """Deals and places of the seeds of one call, as many as its program has room for beside the plans."""
-    room, dealt = max(_SEEDS, _SEEDS * width // plans), np.array(deals_of(seeds)) % DEALS
+    dealt, room = np.array(deals_of(seeds)) % DEALS, _MANY_SEEDS if 2 * plans <= width == _WIDTH else _SEEDS
     for deal in np.unique(dealt).tolist():
         places: list[int] = np.flatnonzero(dealt == deal).tolist()
         yield from ((deal, places[i : i + room]) for i in range(0, len(places), room))
 
 
 def room_for_seeds(task: Task, plans: int) -> int:
-    """Seeds over all deals that take no longer than a few, where plans leave a program's room to them."""
+    """Seeds over all deals that take little longer than a few, where plans leave a program's room to them."""
     return DEALS * _SEEDS * (_WIDTH // plans) if _widths(task) == (_WIDTH,) else 0
 
 
@@ -200,22 +202,31 @@ def _few(
     shares: NDArray[np.float64],
 ) -> list[Outcomes]:  # fmt: skip
     """`_side_by_side` on a deal of each proxy, for no more plans and seeds than a program has room for."""
-    at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
-    found, asked = [], len(plans) * len(seeds)
-    for proxy, (deal, run) in zip(proxies, _runs(proxies, plans, seeds, number, width, at), strict=True):
-        loss, theta = run.loss[:asked, np.searchsorted(run.rounds, at)], run.theta[:asked]
-        loss = loss.reshape(*shape, len(at)) / deal.untrained_loss
-        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy[:asked].reshape(shape)
-        named = _by_metric(proxy, deal, theta, loss[..., -1], accuracy)
-        found.append((loss, accuracy, *named, theta.reshape(*shape, -1)))
+    at, (filled, paired) = np.ceil(plans[0].rounds * shares).astype(int), _filled(plans, seeds, width)
+    found, shape, asked = [], (len(filled), len(paired)), np.s_[: len(plans), : len(seeds)]
+    for proxy, (deal, run) in zip(proxies, _runs(proxies, filled, paired, number, at), strict=True):
+        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
+        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+        named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
+        every = (loss, accuracy, *named, run.theta.reshape(*shape, -1))
+        found.append(tuple(one[asked] for one in every))
     return found
 
 
+def _filled(plans: Sequence[Plan], seeds: Sequence[int], width: int) -> tuple[list[Plan], list[int]]:
+    """Plans and seeds of one deal, repeated up to what a program has: every plan under every seed.
+
+    So all of a seed share its draws and the records that it asks for; others would be another program.
+    """
+    many = len(seeds) if width < _WIDTH else _SEEDS if len(seeds) <= _SEEDS else _MANY_SEEDS
+    room = width * _SEEDS // max(many, _SEEDS)
+    return [*plans, *[plans[-1]] * (room - len(plans))], [*seeds, *seeds[: many - len(seeds)]]
+
+
 def _runs(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], number: int, width: int,
-    at: NDArray[np.int64],
-) -> list[tuple[Deal, Trajectory]]:  # fmt: skip
-    """Trainings of plans on a deal of each proxy, then the last one again up to what a program has."""
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], number: int, at: NDArray[np.int64]
+) -> list[tuple[Deal, Trajectory]]:
+    """Trainings of plans, as many as a program has, on a deal of each proxy, scored at some rounds."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
     made = {id(plan): [_made(first.bare, plan, seed) for seed in seeds] for plan in different.values()}
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
@@ -225,11 +236,9 @@ def _runs(
         key: [_tried(first, different[key], one, rotates=rotates) for one in every]
         for key, every in made.items()
     }
-    threes = [(one, seed, plan) for plan in plans for one, seed in zip(tried[id(plan)], seeds, strict=True)]
-    lot = width * (_SEEDS if width == _WIDTH else min(_SEEDS, len(seeds)))
-    threes += threes[-1:] * (lot - len(threes))
-    roomy, every = [one for one, _, _ in threes], [seed for _, seed, _ in threes]
-    planned, lasts = np.array([plan.uploads for *_, plan in threes]), [plan.rounds for *_, plan in threes]
+    roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
+    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
+    lasts = [plan.rounds for plan in plans for _ in seeds]
     together = SideBySide.of(roomy, planned, lasts, every)
 
     def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
@@ -247,7 +256,8 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
     found = []
     for number in range(deals):
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
-        ((_, run),) = _runs([proxy], [plan], seeds, number, _widths(proxy.task)[0], np.array([plan.rounds]))
+        filled = [plan] * _widths(proxy.task)[0]
+        ((_, run),) = _runs([proxy], filled, seeds, number, np.array([plan.rounds]))
         found.append(proxy.whole(run.theta)[0])
     return np.stack(found)
 

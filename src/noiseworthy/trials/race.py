@@ -32,7 +32,7 @@ class Rung:
         finer: lattice steps to the neighbours that are added; None adds none.
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
-        more_seeds: whether there are as many more as take no longer.
+        more_seeds: whether there are more with noise of heavy tails, as many as take little longer.
         gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
         at_home: whether models of a study for its owners are scored as these tune them; else as they are.
     """
@@ -67,7 +67,7 @@ _FEWER = (-2, -4, -8)
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
 _MORE_SEEDS = 4
-"""Times the seeds of the last rungs, at most, where that takes no longer."""
+"""Times the seeds of the last rungs, at most, where there are more."""
 _COARSE = 0.4
 """Share of the work that the first grid is, about."""
 
@@ -172,8 +172,8 @@ def race(
 
 
 def _seeds_of(bench: Bench, rung: Rung, entered: int) -> int:
-    """Seeds of a rung; models that owners tune at home, which takes long, have no more than it says."""
-    more = rung.more_seeds and not bench.facts.for_owners
+    """Seeds of a rung, more with noise of heavy tails; but owners would tune every model at home."""
+    more = rung.more_seeds and bench.facts.problem.law.exponent == 2 and not bench.facts.for_owners
     room = room_for_seeds(bench.proxies()[0].task, entered) if more else 0
     return max(rung.seeds, min(room, _MORE_SEEDS * rung.seeds))
 
