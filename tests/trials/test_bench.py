@@ -321,6 +321,13 @@ def test_a_call_has_seeds_of_one_deal_and_no_more_trainings_than_its_program(fir
     )
 
 
+@pytest.mark.parametrize(("plans", "seeds", "shape"), [(6, 1, (16, 2)), (16, 2, (16, 2)), (2, 3, (8, 4))])
+def test_a_program_trains_every_setting_under_as_many_unlike_seeds(plans, seeds, shape):
+    """Else it would share no draws, and be another program."""
+    filled, paired = courses._filled([*"abcdefghijklmnop"[:plans]], range(7, 7 + seeds), 16)
+    assert (len(filled), len(paired)) == (len(filled), len(set(paired))) == shape
+
+
 def test_more_seeds_in_the_place_of_missing_settings_change_no_trial(space_of, wine, monkeypatch):
     """Two settings with 16 seeds: four calls, of one deal each; all as alone on their deals."""
     plans = [plan_of(wine, space_of("fedsgd-dpc", rounds=t)) for t in (3, 4)]

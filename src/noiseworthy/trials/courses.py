@@ -149,12 +149,9 @@ def _alike(
 
 
 def _side_by_side(
-    proxies: Sequence[Proxy],
-    plans: Sequence[Plan],
-    width: int,
-    seeds: Sequence[int],
+    proxies: Sequence[Proxy], plans: Sequence[Plan], width: int, seeds: Sequence[int],
     shares: NDArray[np.float64],
-) -> Iterator[Outcomes]:
+) -> Iterator[Outcomes]:  # fmt: skip
     calls = [*_calls(seeds, len(plans), width)]
     parts = [_few(proxies, plans, [seeds[i] for i in places], deal, width, shares) for deal, places in calls]
     order = np.argsort([i for _, places in calls for i in places])
@@ -214,13 +211,14 @@ def _few(
 
 
 def _filled(plans: Sequence[Plan], seeds: Sequence[int], width: int) -> tuple[list[Plan], list[int]]:
-    """Plans and seeds of one deal, repeated up to what a program has: every plan under every seed.
+    """Plans and seeds of one deal, with others up to what a program has: every plan under every seed.
 
-    So all of a seed share its draws and the records that it asks for; others would be another program.
+    So trainings of a seed share its draws and the records that it asks for, and all calls are one program.
     """
     many = len(seeds) if width < _WIDTH else _SEEDS if len(seeds) <= _SEEDS else _MANY_SEEDS
     room = width * _SEEDS // max(many, _SEEDS)
-    return [*plans, *[plans[-1]] * (room - len(plans))], [*seeds, *seeds[: many - len(seeds)]]
+    others = range(max(seeds) + 1, max(seeds) + 1 + many - len(seeds))
+    return [*plans, *[plans[-1]] * (room - len(plans))], [*seeds, *others]
 
 
 def _runs(
