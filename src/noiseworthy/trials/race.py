@@ -32,7 +32,7 @@ class Rung:
         finer: lattice steps to the neighbours that are added; None adds none.
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
-        more_seeds: whether there are more with noise of heavy tails, as many as take little longer.
+        more_seeds: whether there are more where noise is steep in replies, as many as take little longer.
         gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
         at_home: whether models of a study for its owners are scored as these tune them; else as they are.
     """
@@ -142,7 +142,7 @@ def race(
         bench: the proxies.
         space: what is free.
         kinds: treatments of records to choose from.
-        seeds: noise seeds of the final at least, 1 or more.
+        seeds: noise seeds of the final, at least 1; where noise is steep in replies up to four times as many.
         deadline: after which the leader of the last finished rung wins.
         on_progress: told the share of the work that is done.
 
@@ -160,8 +160,8 @@ def race(
         entered = bench.possible(
             space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
         )
-        fresh_seeds = _drawn(fresh, _seeds_of(bench, rung, len(entered)))
-        scores = bench.scores(space, entered, fresh_seeds, at_home=rung.at_home)
+        drawn = _drawn(fresh, _seeds_of(bench, rung, len(entered)))
+        scores = bench.scores(space, entered, drawn, at_home=rung.at_home)
         if (scores.missed is None) != (standing.scores.missed is None):
             best = np.ones(len(bench.sources))  # of something else
         standing = _Standing(entered, scores)
@@ -172,7 +172,7 @@ def race(
 
 
 def _seeds_of(bench: Bench, rung: Rung, entered: int) -> int:
-    """Seeds of a rung, more with noise of heavy tails; but owners would tune every model at home."""
+    """Seeds of a rung, more where noise is steep in replies; but owners would tune every model at home."""
     more = rung.more_seeds and bench.facts.problem.law.exponent == 2 and not bench.facts.for_owners
     room = room_for_seeds(bench.proxies()[0].task, entered) if more else 0
     return max(rung.seeds, min(room, _MORE_SEEDS * rung.seeds))
