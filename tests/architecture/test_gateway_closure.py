@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsed import length
 
-MOST_LINES = 8_267
-"""A ceiling to lower."""
+MOST_LINES = 8_258
+"""A ceiling to lower, comments free."""
 OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "tasks.models", "tasks.personal",
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",
         "privacy.noise", "privacy.mechanisms.analysis", "methods.algorithm", "methods.making", "exports",
@@ -95,7 +96,7 @@ def ours(modules: dict[str, str]) -> list[Path]:
 
 def test_all_that_a_gateway_runs_is_no_longer_than_it_was(modules):
     files = ours(modules)
-    assert 5_000 < sum(path.read_bytes().count(b"\n") for path in files) <= MOST_LINES
+    assert 5_000 < sum(map(length, files)) <= MOST_LINES
 
 
 def test_a_gateway_loads_no_planner_study_or_reader_that_it_does_not_use(modules):
