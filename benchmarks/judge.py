@@ -24,6 +24,7 @@ from judging.cells import Cell, cells, prepared
 from judging.defaults import defaults_of
 from judging.grid import SCORING, Ground, Search, of_means
 from judging.pages import marks, page, summary
+from judging.picture import drawn
 from noiseworthy.errors import UserError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.trust import TrustModel
@@ -36,6 +37,7 @@ from quality import score
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "judge", ROOT / "docs" / "plan_quality.md"
+FIGURE = ROOT / "docs" / "figures" / "judged.png"
 Tables = dict[str, Any]
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 Half = Annotated[Literal["tuning", "judging"], typer.Option(help="Which half of the federations.")]
@@ -164,7 +166,7 @@ def score_plans(half: Half = "tuning", only: Only = "", trust: Trusted = "local"
 
 @app.command()
 def table(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
-    """Print the summary of what was scored; what the page tells of it is written as well.
+    """Print the summary of what was scored; what the page tells of it is written as well, with its picture.
 
     The page tells of single uploads in the judging half, and of sums in both halves.
     """
@@ -180,6 +182,8 @@ def table(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> N
     if (half == "judging" or trust != "local") and not only and begin in text:
         before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
         PAGE.write_text(before + page(rows, trust) + after)
+        if trust == "local":
+            FIGURE.write_bytes(drawn(rows))
     else:
         typer.echo(page(rows, trust))
 
