@@ -370,6 +370,14 @@ class ServerPeeks(Mutant):
         return super().aggregate(state, total + KEPT["update"])
 
 
+class DrawsItsSteps(Mutant):
+    """Steps that follow the schedule, which is drawn from the seed."""
+
+    def __init__(self, **fields):
+        steps = np.asarray(fields.pop("steps")) * (1 + np.asarray(fields["cohorts"])[:, 0])
+        super().__init__(**fields, steps=steps)
+
+
 class GrantsMore(Mutant):
     def __init__(self, **fields):
         cohorts = np.asarray(fields.pop("cohorts"))
@@ -391,6 +399,7 @@ class GrantsMore(Mutant):
         (LetsNaNThrough, "test_records_that_are_not_finite_make_no_update_that_is_not"),
         (AsksTooOften, "test_nobody_is_asked_more_often_than_its_noise_pays_for"),
         (GrantsMore, "test_a_ledger_of_the_plan_pays_for_all_rounds_and_for_no_more"),
+        (DrawsItsSteps, "test_a_seed_draws_whom_to_ask_and_nothing_else"),
         (ChoosesByTheModel, "test_select_follows_the_public_schedule"),
         (ServerPeeks, "test_the_server_reads_uploads_only"),
         (DrawsOnTheHost, "test_an_upload_is_a_function_of_its_key"),

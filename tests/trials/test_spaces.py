@@ -15,6 +15,7 @@ from noiseworthy.methods.fedsgd_dpc.trials import MOST_TRAVEL
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.resources import Resources
+from noiseworthy.privacy.trust import Trust
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import treatments
 
@@ -36,6 +37,28 @@ counts = st.builds(
     momentum=st.floats(0, 0.95),
     averaging=st.floats(0, 0.9),
 )
+
+
+RELEASES = st.tuples(
+    st.sampled_from([0.5, 2.0]),
+    st.lists(st.integers(1, 30), min_size=4, max_size=4).map(np.array),
+    st.sampled_from([None, 2, 3, 4]),
+    st.sampled_from([None, np.array([1.0, 2.0, 3.0, 4.0]), np.ones(4)]),
+)
+
+
+@pytest.mark.parametrize("trust", ["local", "secure-sum"])
+@given(asked=st.lists(RELEASES, min_size=2, max_size=6))
+@settings(max_examples=25)
+def test_what_a_problem_keeps_is_what_a_fresh_one_makes(facts_of, trust, asked):
+    """Clips, counts, cohorts and weights, asked for twice in any order, each get the noise of their own."""
+    kept = replace(facts_of().problem, trust=Trust(trust))
+    for clip, releases, cohort, weights in asked * 2:
+        own = kept.clipped_as("D").clipped_at(clip)
+        assert own is kept.clipped_as("D").clipped_at(clip)
+        fresh = replace(own)
+        noise = own.release(releases, cohort, weights).mechanism.size
+        assert np.array_equal(noise, fresh.release(releases, cohort, weights).mechanism.size)
 
 
 def task_of(facts):

@@ -174,7 +174,7 @@ class Free:
     def clipped(self, problem: Problem, setting: Setting, unit: float) -> tuple[Problem, float]:
         """The problem with the setting's clip in a unit, and the share of a typical gradient that is kept."""
         clip = setting.clip * unit if self.clip_norm is None else self.clip_norm
-        return replace(problem, clip_norm=clip), min(1.0, clip / unit)
+        return problem.clipped_at(clip), min(1.0, clip / unit)
 
     def rounds_of(self, passes: float, clients: int, per_round: int, steps: int = 1) -> int:
         """T rounds of b clients, of so many steps each, in which each client replies about so many times.

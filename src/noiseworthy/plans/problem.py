@@ -90,7 +90,25 @@ class Problem:
 
     def clipped_as(self, mode: ClippingMode) -> Problem:
         """The same facts under another clipping mode, the budget in that mode's unit."""
-        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode, self.row)))
+        if mode not in self._clipped:
+            budget = replace(self.budget, unit=unit_of(mode, self.row))
+            self._clipped[mode] = replace(self, clipping=mode, budget=budget)
+        return self._clipped[mode]
+
+    def clipped_at(self, clip_norm: float) -> Problem:
+        """The same facts with another clip."""
+        if clip_norm not in self._clipped:
+            self._clipped[clip_norm] = replace(self, clip_norm=clip_norm)
+        return self._clipped[clip_norm]
+
+    # a race makes hundreds of plans that differ in steps alone, of which calibrating takes longest
+    @cached_property
+    def _clipped(self) -> dict[ClippingMode | float, Problem]:
+        return {}
+
+    @cached_property
+    def _released(self) -> dict[tuple[bytes, int, bytes | None], Release]:
+        return {}
 
     @property
     def n_clients(self) -> int:
@@ -154,9 +172,12 @@ class Problem:
         Raises:
             InvalidInput: a cohort too small for a sum to hide its members.
         """
-        rate = self.rate_of(cohort or self.n_clients)
-        alone = calibrate(self.family, self.sensitivity, self.budget, releases, rate)
-        return self.in_sums(alone, releases, cohort or self.n_clients, weights)
+        asked = cohort or self.n_clients
+        key = releases.tobytes(), asked, None if weights is None else weights.tobytes()
+        if key not in self._released:
+            alone = calibrate(self.family, self.sensitivity, self.budget, releases, self.rate_of(asked))
+            self._released[key] = self.in_sums(alone, releases, asked, weights)
+        return self._released[key]
 
     def rate_of(self, cohort: int) -> float:
         """Probability with which an upload holds what it hides: q of Poisson batches, or of secret cohorts.

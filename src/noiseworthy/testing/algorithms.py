@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from jax.tree_util import tree_leaves_with_path, tree_map_with_path
 from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp
@@ -72,6 +73,13 @@ class AlgorithmConformance:
             assert np.all(np.bincount(cohorts.ravel(), minlength=clients) <= plan.uploads), "asked too often"
             assert np.all(np.diff(np.sort(cohorts, axis=1), axis=1) > 0), "asked twice in a round"
             assert len(cohorts) == plan.rounds
+
+    def test_a_seed_draws_whom_to_ask_and_nothing_else(self):
+        """So that trials make what asks everybody once for all seeds; batches and noise have keys."""
+        first, other = (self.make(self._plan, self.task(), seed) for seed in (0, 1))
+        differ = tree_map_with_path(lambda path, *pair: not np.array_equal(*pair), first, other)
+        moved = [str(path[-1]) for path, one in tree_leaves_with_path(differ) if one]
+        assert set(moved) <= {".cohorts"}, f"the seed changes {', '.join(moved)}, too"
 
     def test_a_ledger_of_the_plan_pays_for_all_rounds_and_for_no_more(self):
         """Round by round, as `rounds.run_round` charges it."""

@@ -226,15 +226,17 @@ def _runs(
 ) -> list[tuple[Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on a deal of each proxy, scored at some rounds."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
-    made = {id(plan): [_made(first.bare, plan, seed) for seed in seeds] for plan in different.values()}
+    made = {key: _made(first.bare, plan, seeds) for key, plan in different.items()}
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
     tried = {
-        key: [_tried(first, different[key], one, rotates=rotates) for one in every]
+        one: _tried(first, different[key], made, rotates=rotates)
         for key, every in made.items()
+        for one, made in {id(made): made for made in every}.items()
     }
-    roomy, every = [one for plan in plans for one in tried[id(plan)]], list(seeds) * len(plans)
+    roomy = [tried[id(one)] for plan in plans for one in made[id(plan)]]
+    every = list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     lasts = [plan.rounds for plan in plans for _ in seeds]
     together = SideBySide.of(roomy, planned, lasts, every)
@@ -284,8 +286,12 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
     return jax.lax.map(lambda one: task.answers(one, x).reshape(len(x), -1), jnp.asarray(theta))
 
 
-def _made(task: Task, plan: Plan, seed: int) -> Algorithm:
-    return method(plan.algorithm).make(plan, task, seed)
+def _made(task: Task, plan: Plan, seeds: Sequence[int]) -> list[Algorithm]:
+    """The algorithm under each seed, which draws whom to ask and nothing else: if all are asked, one."""
+    make = partial(method(plan.algorithm).make, plan, task)
+    first = make(seeds[0])
+    everybody = first.cohorts.shape[1] == len(plan.uploads)
+    return [first, *(first if everybody else make(seed) for seed in seeds[1:])]
 
 
 def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algorithm:

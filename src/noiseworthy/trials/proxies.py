@@ -95,7 +95,7 @@ class Proxy:
             task = starting_at(task, float(records.y.mean()) + off)
         return cls(few, records, task, factor)
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         """The private problem with the dimension of this proxy's model."""
         return replace(self.facts.problem, dimension=self.task.dimension)
