@@ -1,6 +1,6 @@
 """The prior beside real tables and images: how hard they are, how they are spread, how even.
 
-Prints the two tables of docs/planning.md and draws docs/figures/prior-images.png. Reads the data folder of
+Prints the two tables of docs/trials.md and draws docs/figures/prior-images.png. Reads the data folder of
 NOISEWORTHY_DATA.
 """
 

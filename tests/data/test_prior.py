@@ -84,7 +84,7 @@ def test_numbers_to_predict_have_size_one_and_are_rarely_centred():
     ],
 )
 def test_a_hundred_tables_are_as_varied_as_real_ones(features, classes, statistic, low, high):
-    """What real tables reach (docs/planning.md) is no rare draw: five of a hundred lie beyond each end."""
+    """What real tables reach (docs/trials.md) is no rare draw: five of a hundred lie beyond each end."""
     found = _found(features, classes)[statistic]
     assert np.sum(found < low) >= 5
     assert np.sum(found > high) >= 5

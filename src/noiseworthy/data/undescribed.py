@@ -22,7 +22,7 @@ def in_own_units(records: Records, columns: NDArray[np.bool_], seed: Sequence[in
 
         x_j -> u_j (z_j + m_j),    z_j standardised,    log10 u_j ~ N(0, s^2),    log m_j ~ N(log 1.8, 1)
 
-    with s between 0.1 and 1.5, one of a table. So lie numbers of real tables (docs/planning.md).
+    with s between 0.1 and 1.5, one of a table. So lie numbers of real tables (docs/trials.md).
 
     Args:
         records: rows of d numbers.

@@ -21,7 +21,7 @@ and go.
 Everything that it reads has been noised and paid for: steering is post-processing.
 
 Source: the slope along the model is the derivative by the logarithm of all step sizes together, as in Baydin
-et al., "Online learning rate adaptation with hypergradient descent" (2018); docs/planning.md#steering.
+et al., "Online learning rate adaptation with hypergradient descent" (2018); docs/trials.md#steering.
 """
 
 from __future__ import annotations

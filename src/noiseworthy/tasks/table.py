@@ -14,7 +14,7 @@ from noiseworthy.tasks.names import ENCODER, FEATURES, FOURIER, MODELS, OPEN_FEA
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
 
-Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
+Chosen on tables that ship with the product (docs/trials.md): numbers to predict are rarely centred, so that
 their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
 """
 _MAPS = re.compile(f"({FOURIER.pattern}|{ENCODER.pattern})")
