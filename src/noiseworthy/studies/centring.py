@@ -71,12 +71,11 @@ def answers(
         tag: what tells the draws of a study apart.
     """
     (federation, _), noise = prepared.trained(), release.mechanism
-    distribution, said = noise.law.analysis.distribution(), {}
+    said = {}
     for client, (n, size) in enumerate(zip(prepared.sizes, noise.size, strict=True)):
         exact = told(federation.x[client, :n], federation.y[client, :n])
         seed = [prepared.study.federation.seed, tag, int(prepared.sizes.sum()), client]
-        drawn = distribution.rvs(len(exact), random_state=np.random.default_rng(seed))
-        said[client] = exact + size * drawn
+        said[client] = exact + size * noise.law.analysis.host_draws(np.random.default_rng(seed), len(exact))
     return said
 
 

@@ -141,12 +141,12 @@ def _buy(prepared: Prepared) -> BoughtRanges:
     """The size of labels, drawn by the study's seed, and what it costs, beside ranges that were bought."""
     (federation, _), (least, most) = prepared.trained(), _ends(prepared)
     release, weights, noise = _noise(prepared)
-    bound, distribution = max(abs(least), abs(most)), release.mechanism.law.analysis.distribution()
+    bound, analysis = max(abs(least), abs(most)), release.mechanism.law.analysis
     shares, seed = np.zeros(OCTAVES), (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
     for client, (n, size) in enumerate(zip(prepared.sizes, release.mechanism.size, strict=True)):
         generator = np.random.default_rng([*seed, client])
         counts = octave_counts(federation.y[client, :n].astype(float), bound)
-        noised = counts + size * distribution.rvs(OCTAVES, random_state=generator)
+        noised = counts + size * analysis.host_draws(generator, OCTAVES)
         shares += weights[client] * noised / n
     found = told(shares, noise)
     before = prepared.ranges or BoughtRanges((), _budget(prepared), {})

@@ -82,6 +82,10 @@ class Analysis(ABC):
     def draws(self, key: Array, shape: tuple[int, ...]) -> Array:
         """Float32 draws of size 1 for simulations."""
 
+    def host_draws(self, generator: np.random.Generator, count: int) -> Real:
+        """Float64 draws of size 1 for what clients of a simulation tell before training, shape (count,)."""
+        return self.distribution().rvs(count, random_state=generator)
+
     divisible: ClassVar[bool] = False
     """Whether `shares` are known of a law that is not stable, of which smaller ones leave a smaller noise."""
 

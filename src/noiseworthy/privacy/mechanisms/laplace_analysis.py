@@ -61,6 +61,9 @@ class _LaplaceAnalysis(Analysis):
 
         return jax.random.laplace(key, shape, "float32")
 
+    def host_draws(self, generator: np.random.Generator, count: int) -> Real:
+        return generator.laplace(size=count)  # as `distribution` draws, whose import takes half a second
+
     divisible = True
 
     def shares(self, key: Array, shape: tuple[int, ...], parts: int) -> Array:
