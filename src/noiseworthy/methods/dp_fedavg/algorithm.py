@@ -128,7 +128,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
         UnsoundClaim: a clipping mode whose condition the task or the step size does not meet.
 
     Guarantee: the schedule asks no client more often than `plan.releases` says, and no update exceeds the
-    sensitivity that the plan's noise was calibrated for.
+    sensitivity that the plan's noise was calibrated for, but for the rounding of a float32 sum of steps.
     """
     step = trainable(plan, task)
     if not isinstance(plan.local, local_work.LocalSteps) or plan.release is None:
