@@ -364,6 +364,7 @@ class _Question:
 
 def _between_clients(rng: np.random.Generator, spread: float, loss_cap: float, clients: int) -> Real:
     """Beta draws in [0, Theta] whose mean and standard deviation both equal the spread."""
+    # Beta(a, b) with a = 1 - 2 p and a + b = (1 - 2 p)/p has mean p and variance p (1 - p)/(a + b + 1) = p^2
     part = spread / loss_cap
     from scipy.special import betaincinv
 
