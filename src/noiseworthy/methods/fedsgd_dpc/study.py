@@ -83,6 +83,7 @@ def _constants(
         if not stated:
             raise ConfigError(_without_constants(question))
         return stated, problem, None
+    # before gradients are bought: a model that has no such constants is refused while nothing is spent
     smooth = (analytic(question, problem.clip_norm) if question.task is not None else {}) | stated
     if source == "analytic":
         return smooth, problem, None
