@@ -192,7 +192,9 @@ def test_a_plan_says_that_it_is_a_rule():
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"max_rounds": 0}, "max_rounds must be at least 1, got 0"),
         ({"step_size": -1.0}, "step_size must be finite and above 0"),
+        ({"step_size": 0.0}, "step_size must be finite and above 0"),
         ({"clip_norm": -1.0}, "clip_norm must be finite and above 0"),
+        ({"clip_norm": 0.0}, "clip_norm must be finite and above 0"),
         ({"decay_rounds": 0.0}, "step_decay must be finite and above 0"),
     ],
 )

@@ -266,7 +266,7 @@ def test_many_clients_take_fewer_worlds():
 
 @pytest.mark.parametrize("spread", [0.0, -1.0, CAP / 2, np.nan])
 def test_spreads_that_cannot_be(spread):
-    with pytest.raises(InvalidInput, match="spread over loss_cap / 2"):
+    with pytest.raises(InvalidInput, match=f"heterogeneity_spread must lie between .*, got {spread:g};"):
         asked(federation(), Estimation.usual(T, 6, CAP), spread)
 
 

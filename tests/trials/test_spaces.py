@@ -120,6 +120,22 @@ def test_what_is_fixed_stays_fixed(facts_of, space_of, family, algorithm, settin
         assert (plan.rounds, plan.clients_per_round) == (12, 4)
 
 
+@pytest.mark.parametrize("algorithm", ["dp-fedavg", "dp-pasgd"])
+@pytest.mark.parametrize(("stated", "work", "steps"), [(2, 10, 2), (10, 3, 2), (7, 2, 1), (12, 3, 3)])
+def test_stated_iterations_are_neither_more_nor_fewer(facts_of, algorithm, stated, work, steps):
+    """Two of them with 10 local steps were planned as 50, or divided by zero."""
+    facts, space = facts_of(), Space(algorithm, rounds=stated)
+    plan = space.plan(facts.problem, task_of(facts), SCALE, Setting(5, work, 1, 1))
+    assert (plan.rounds * plan.local.steps, plan.local.steps) == (stated, steps)
+
+
+@pytest.mark.parametrize("algorithm", ["dp-fedavg", "dp-pasgd"])
+def test_stated_steps_that_do_not_divide_stated_iterations_are_refused(facts_of, algorithm):
+    facts, space = facts_of(), Space(algorithm, rounds=10, work=3)
+    with pytest.raises(InvalidInput, match="local_steps must divide total_iterations = 10, got 3"):
+        space.plan(facts.problem, task_of(facts), SCALE, Setting(1, 3, 1, 1))
+
+
 @given(passes=st.floats(0.3, 20), clip=st.floats(0.05, 3), reach=st.floats(0.1, 300),
        decay=st.sampled_from([0.15, 0.5, np.inf]), momentum=st.floats(0, 0.9))  # fmt: skip
 def test_the_reach_is_what_a_typical_record_would_gain(facts_of, passes, clip, reach, decay, momentum):

@@ -283,6 +283,7 @@ class Scheduled(eqx.Module):
 
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """The weighted sum of the uploads."""
+        # by default an accelerator rounds weights and uploads by 2^-11 before it multiplies them
         return jnp.matmul(jax.vmap(self.weight)(cohort), uploads, precision="highest")
 
     def model(self, state: ServerState) -> Array:

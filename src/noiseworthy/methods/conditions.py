@@ -61,6 +61,8 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
         )
     if mode in ("B", "E"):
         _check_contraction(mode, task, step_size)
+    # what two runs differ by is multiplied by 1 - eta ridge in every step, and must not outgrow the sum of
+    # steps
     if mode == "C" and step_size * task.ridge > 1:
         raise UnsoundClaim(
             f"clipping mode C needs step_size * ridge of at most 1, got {step_size * task.ridge:g}; "

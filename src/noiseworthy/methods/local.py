@@ -36,6 +36,7 @@ def mean_gradient(task: Task, theta: Array, shard: Any, batch_size: int | None, 
         Shape (p,). Nothing in it is clipped: what a client sends must be.
     """
     if batch_size is not None:
+        # padding lies behind the records, so that every place below their number is one
         chosen = jax.random.randint(key, (batch_size,), 0, shard.size)
         shard = Batch(shard.x[chosen], shard.y[chosen], jnp.ones(batch_size))
     return task.gradient(theta, shard)

@@ -131,6 +131,7 @@ def clip_of(question: Question, name: str) -> float:
     if question.clip_norm is not None:
         return question.clip_norm
     if question.source == "analytic" and law_of(question.mechanism).norm == "l2":
+        # a clip that never bites leaves the bound of the gradients themselves
         return analytic(question, 1e30)["gradient_bound"].value
     raise ConfigError(
         f'[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for {name}; '

@@ -90,6 +90,7 @@ class RowSum(OneSum):
 def gradient_rows(task: Task | Personal, theta: Vector, batch: Batch, total: NoisedSum) -> Rows:
     """The clipped gradient of every record as if it were alone, in parts of shape (m, p)."""
     clip, norm = jnp.float32(total.mechanism.clip_norm), total.mechanism.norm
+    # no claim rests on this clip, which rounds in float32: `NoisedSum` clips every row again, on its grid
     for few in parts_of(batch, len(theta)):
         yield np.asarray(_gradients(task, jax.device_put(theta), few, clip, norm))
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.dp_fedavg.search import check_divides, divisors
 from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -175,6 +176,20 @@ class Free:
         """The problem with the setting's clip in a unit, and the share of a typical gradient that is kept."""
         clip = setting.clip * unit if self.clip_norm is None else self.clip_norm
         return problem.clipped_at(clip), min(1.0, clip / unit)
+
+    def local_steps(self, setting: Setting) -> int:
+        """E or tau of a setting; where T is stated, the nearest of its divisors.
+
+        Raises:
+            InvalidInput: a stated T that stated steps do not divide.
+        """
+        steps = max(1, round(setting.work))
+        if self.rounds is None:
+            return steps
+        if self.work is not None:
+            check_divides(self.rounds, steps)
+        every = divisors(self.rounds)
+        return int(every[np.abs(np.log(every / steps)).argmin()])
 
     def rounds_of(self, passes: float, clients: int, per_round: int, steps: int = 1) -> int:
         """T rounds of b clients, of so many steps each, in which each client replies about so many times.

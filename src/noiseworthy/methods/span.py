@@ -44,6 +44,7 @@ class Spanned(NamedTuple):
         """The records of a batch, with what n^2 d multiplications tell of them."""
         rows = task.rows(batch.x)
         products = jnp.matmul(rows, rows.T, precision="highest")
+        # 0 times infinity would be NaN in the outputs of every record that meets one too long to be squared
         return cls(batch.x, batch.y, batch.mask, jnp.where(jnp.isfinite(products), products, 0.0))
 
     @property
@@ -76,6 +77,8 @@ class Direction(NamedTuple):
 
     def clipped(self, clip_norm: Array) -> Direction:
         """Scaled so that X^T S has L2 norm at most C, up to the rounding of |X^T S|^2 = sum S (G S)."""
+        # rounding can make the sum too small, even negative, and products that overflowed are missing: no
+        # bound on what leaves may rest on this clip alone
         size = jnp.sqrt(jnp.maximum(jnp.sum(self.slopes * self.outputs), 0.0))
         factor = jnp.where(jnp.isfinite(size), clip_factor(size, clip_norm), 0.0)
         return Direction(flushed(factor * self.slopes), factor * self.outputs)

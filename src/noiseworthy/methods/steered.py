@@ -104,6 +104,8 @@ class Steered(Around):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's step from the scaled model, scaled as well."""
         before: Course = state.memory
+        # of the model that was sent: the next one holds this round's noise, and its product with itself would
+        # bias r_t
         moved = state.theta - before.start
         variance = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
         slope = SMOOTHING * before.slope + (1 - SMOOTHING) * jnp.sum(total * moved)

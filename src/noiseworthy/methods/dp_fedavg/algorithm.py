@@ -99,6 +99,7 @@ class DPFedAvg(NoisedUploads, LocalSteps):
             coin = jax.random.bernoulli(
                 named_key(key, Purpose.COHORT, state.round, client), jnp.asarray(self.asked_with)
             )
+            # noise is added either way: an upload without any would show whom the coin left out
             moved = jnp.where(coin, moved, 0.0)
         return moved, memory
 
@@ -128,12 +129,13 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
         UnsoundClaim: a clipping mode whose condition the task or the step size does not meet.
 
     Guarantee: the schedule asks no client more often than `plan.releases` says, and no update exceeds the
-    sensitivity that the plan's noise was calibrated for.
+    sensitivity that the plan's noise was calibrated for, but for the rounding of a float32 sum of steps.
     """
     step = trainable(plan, task)
     if not isinstance(plan.local, local_work.LocalSteps) or plan.release is None:
         raise InvalidInput("dp-fedavg needs planned local steps; plan them with methods.dp_fedavg.planner")
     problem, b = plan.problem, plan.clients_per_round
+    # steps never grow: what is proved for the first holds for all
     check_condition(problem.clipping, task, step.initial, plan.local)
     asked = problem.n_clients if problem.trust.secret else b
     return DPFedAvg(

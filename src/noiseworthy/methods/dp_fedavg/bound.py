@@ -131,6 +131,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
         return None
     z = noise_exponent(problem)
     one_upload = float(problem.weighted_noise(np.array([1]), clients_per_round)[0])
+    # (N/b) times the noise of k uploads, which is that of one times k^z, at k = b T_g/N
     return PowerLaw(z, 4 * one_upload * (clients_per_round / problem.n_clients) ** (z - 1))
 
 

@@ -39,8 +39,9 @@ def answer(question: Question, table: FedAvgTable) -> Answer:
     both are planned and the lower bound decides.
     """
     _check_mode(question, table)
-    if not leaves_free(table) and question.clip_norm is not None and not question.assumed:
-        return _as_stated(question, table, _stated_step(table))
+    step = _step(table)
+    if step and not leaves_free(table) and question.clip_norm is not None and not question.assumed:
+        return _as_stated(question, table, step)
     if _clips_updates(question, table):
         return _without_bound(question, table)
     found = [_planned(question, table, mode) for mode in _modes(question, table)]
@@ -103,10 +104,6 @@ def _planned(question: Question, table: FedAvgTable, chosen: Mode) -> Answer:
     return Answer(made, lines)
 
 
-def _stated_step(table: FedAvgTable) -> StepSize:
-    return StepSize(float(table.step_size), decay(table.step_decay))
-
-
 def _clips_updates(question: Question, table: FedAvgTable) -> bool:
     """Whether whole updates are clipped (mode D, which no bound covers) in stated counts."""
     if "auto" in (table.total_iterations, table.local_steps):
@@ -116,8 +113,8 @@ def _clips_updates(question: Question, table: FedAvgTable) -> bool:
 
 def _without_bound(question: Question, table: FedAvgTable) -> Answer:
     """Stated counts under mode D; constants serve for the theory's step size alone."""
-    if table.step_size != "auto":
-        return _noted(_as_stated(question, table, _stated_step(table)), "constants are not used.")
+    if step := _step(table):
+        return _noted(_as_stated(question, table, step), "constants are not used.")
     constants = local_constants(
         question, table.name, lambda: analytic(question, clip_of(question, table.name)), NEEDED
     )

@@ -28,7 +28,7 @@ from noiseworthy.tasks.base import Task
 
 def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
     """The plan of a setting; a clip of whole updates is in units of the way that a typical client goes."""
-    e, n = max(1, round(setting.work)), problem.n_clients
+    e, n = free.local_steps(setting), problem.n_clients
     mode = free.own.get("clipping_mode") or _mode(task, problem, e, free.batch_size)
     b = free.clients_per_round or n
     rounds = free.rounds_of(setting.passes, n, b, steps=e)

@@ -75,6 +75,8 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
     moved = float(steps.sum()) if work.clipping == "C" else 1.0
     clip, eta = (np.asarray(given, np.float32) for given in (request.clip_norm, steps))
     own = OwnSteps(task, norm, work.clipping, None, clip, eta, np.array(len(steps), np.int32))
+    # float32 steps can add up to more than the sum of their clips: the update is clipped to that sum once
+    # more, in float64, so that the claim does not rest on how they round
     return WholeUpdate.of(request, own, moved * request.clip_norm)
 
 

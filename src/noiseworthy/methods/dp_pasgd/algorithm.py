@@ -99,6 +99,8 @@ class DPPASGD(Scheduled):
         still = jnp.zeros_like(state.theta)
         if self.batch_size is None:
             return lax.fori_loop(first, end, lambda k, moved: step(shard, k, moved), still), memory
+        # passes run on across rounds: if every round began one, a record could be in more steps than are paid
+        # for
         passes = first // self.batches[client], (end - 1) // self.batches[client] + 1
         return lax.fori_loop(*passes, whole_pass, still), memory
 
@@ -126,6 +128,8 @@ class DPPASGD(Scheduled):
     def _batch(self, shard: Batch, client: Array, order: Array, place: Array) -> Batch:
         """The minibatch at a place in a pass; in trials few records stand for all, by turns and by weight."""
         within, size = jnp.arange(min(self.batch_size or 0, order.size)), self.divisors[client]
+        # never wraps where a client holds its own records: floor(n/X) batches of X end before n, and none
+        # comes twice
         chosen = order[(place * jnp.asarray(size, jnp.int32) + within) % shard.size]
         weights = jnp.where(within.astype(size.dtype) < size, jnp.maximum(1.0, size / within.size), 0.0)
         return Batch(shard.x[chosen], shard.y[chosen], weights)

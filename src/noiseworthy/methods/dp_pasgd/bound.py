@@ -122,6 +122,7 @@ class AveragingBound:
         """
         log_left = xlog1py(iterations, -self._rate)
         floor = self._floor(self._drift(local_steps, mean_variance), mean_variance)
+        # expm1, because 1 - (1 - eta lambda)^K is mostly rounding where K eta lambda is small
         return np.exp(log_left) * self.initial_gap - np.expm1(log_left) * floor
 
     def average_at(
@@ -176,6 +177,7 @@ class AveragingBound:
         """The largest tau that the step size allows, by bisection; 1 at eta = 1/L."""
         if self.shape != "general":
             return _UNLIMITED
+        # the condition asks for (tau - 1) eta L of at most 1, whatever the growth
         low, high = 1, int(1 / (self.step_size * self.smoothness)) + 3
         while high - low > 1:
             middle = (low + high) // 2
@@ -220,6 +222,8 @@ class AveragingBound:
         tau = np.asarray(local_steps, float)
         with np.errstate(divide="ignore"):
             lost = -np.expm1(tau * np.log1p(-self._rate))
+        # two numbers near 1/(eta lambda) leave only rounding where that is large; u itself rises with eta
+        # lambda from the one limit to the other
         return np.clip(tau / lost - 1 / self._rate, (tau - 1) / 2, tau - 1)
 
     def _mean_spread(self, local_steps: ArrayLike) -> NDArray[np.float64]:
@@ -229,6 +233,7 @@ class AveragingBound:
         apart = since * np.square(1 + np.sqrt(step * np.maximum(since - 1, 0) / (2 * (2 - step))))
         from scipy.signal import lfilter  # here, because it takes a third of a second to import
 
+        # y_i = x_i + q y_{i-1} sums x with weights q^(tau - 1 - i), for every tau in one sweep
         weighted, weights = lfilter([1], [1, self._rate - 1], np.stack([apart, np.ones(len(since))]))
         return np.interp(tau, since + 1, weighted / weights, right=_HUGE)
 

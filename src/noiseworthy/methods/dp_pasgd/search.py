@@ -240,6 +240,8 @@ def largest_divisors(numbers: Whole, limits: Whole) -> Whole:
     for small in range(1, root + 1):
         multiples = slice(small - 1, None, small)
         np.copyto(table[multiples], small, where=limits[multiples] >= small)
+    # each pass goes up, and the second meets again what the first kept of small cofactors: the last is the
+    # largest
     for cofactor in range(root, 0, -1):
         multiples = slice(cofactor - 1, None, cofactor)
         large = numbers[multiples] // cofactor
@@ -262,6 +264,7 @@ def affordable_rounds(resources: Resources | None, iterations: Whole) -> Whole:
     few = binding(resources)
     rounds = iterations.astype(float)
     for c1, c2, budget in zip(few.cost_per_round, few.cost_per_step, few.budget, strict=True):
+        # rather a round too many than one too few: `affords` has the last word and takes it back
         left = budget * (1 + 1e-11) - c2 * iterations
         with np.errstate(divide="ignore", over="ignore"):
             most = np.where(left > 0, left / c1, 0.0)
@@ -278,6 +281,8 @@ def binding(resources: Resources) -> Resources:
         array([40., 90.])
     """
     rows = np.column_stack([resources.cost_per_round, resources.cost_per_step, -resources.budget])
+    # in descending order a row that is nowhere larger than another stands behind it, so that `at` keeps its
+    # place
     rows, at = np.unique(rows, axis=0)[::-1], 0
     while at < len(rows):
         beaten = np.all(rows <= rows[at], axis=1)

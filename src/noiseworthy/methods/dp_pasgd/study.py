@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import LocalStep
 from noiseworthy.methods.conditions import missing_convexity
 from noiseworthy.methods.dp_pasgd.planner import curves, plan, stated
 from noiseworthy.methods.dp_pasgd.table import AveragingTable, LossShape
-from noiseworthy.methods.question import Answer, Question, analytic, averaging, batch, given, local_constants
+from noiseworthy.methods.question import Answer, Question, averaging, batch, clip_of, given, local_constants
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.tasks.linear import LinearModel
@@ -17,7 +16,7 @@ _NEEDED = "smoothness, strong_convexity, gradient_variance and initial_gap"
 
 def answer(question: Question, table: AveragingTable) -> Answer:
     """Plan DP-PASGD; where everything is stated, take it as it is."""
-    problem = question.problem(_clip(question))
+    problem = question.problem(clip_of(question, table.name))
     step = None if table.step_size == "auto" else StepSize(float(table.step_size), float("inf"))
     records_per_step = batch(table.batch_size)
     k, tau = given(table.total_iterations), given(table.local_steps)
@@ -41,17 +40,6 @@ def _shape(question: Question) -> LossShape:
     if not isinstance(task, LinearModel) or missing_convexity(task):
         return "general"
     return "quadratic" if task.loss == "squared" else "convex"
-
-
-def _clip(question: Question) -> float:
-    """The stated clip, or the largest gradient of a linear model: a clip that changes nothing."""
-    if question.clip_norm is not None:
-        return question.clip_norm
-    if question.source == "analytic":
-        return analytic(question, 1e30)["gradient_bound"].value
-    raise ConfigError(
-        '[privacy] clip_norm = "auto" needs [constants] source = "analytic" for dp-pasgd; state a number'
-    )
 
 
 def leaves_free(table: AveragingTable) -> bool:

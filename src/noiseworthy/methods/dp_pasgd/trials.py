@@ -26,7 +26,7 @@ from noiseworthy.tasks.base import Task
 
 def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
     """The plan of a setting, its step constant."""
-    tau = max(1, round(setting.work))
+    tau = free.local_steps(setting)
     wanted = min(max(1, free.most // tau), max(1, round(setting.passes)))
     rounds = free.rounds // tau if free.rounds else wanted
     problem, kept = free.clipped(problem, setting, scale.clip)

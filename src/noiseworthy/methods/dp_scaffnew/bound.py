@@ -111,11 +111,14 @@ class ScaffNewBound:
         rho = 0, where one iteration does all, and at psi_0 = 0 without noise.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # log1p, because 1 - rho may be below the rounding of rho: ln rho would be 0 and the quotient
+            # infinite
             decay = -np.log1p(-self._gap(probability))
             return float(np.log(self.psi_0(probability) * decay / self._growth(probability)) / decay)
 
     def best_iterations(self, probability: float, most: int) -> int:
         """The whole T in 0..most of least B(T, p): B is convex in T, so floor, ceiling and 0 are compared."""
+        # NaN leaves 0 and 1 to compare: where rho = 0 nothing else can be best, and where psi_0 = 0 all are
         turn = np.nan_to_num(self.stationary_iterations(probability), nan=0.0, posinf=most)
         floor = int(np.clip(turn, 0, most))
         candidates = np.minimum([0, floor, floor + 1], most)
@@ -159,6 +162,7 @@ class ScaffNewBound:
 
     def _shrinking(self, iterations: ArrayLike, probability: ArrayLike) -> NDArray[np.float64]:
         """rho^T."""
+        # xlog1py is 0 at T = 0 even where rho = 0: without iterations all of psi is left
         return np.exp(xlog1py(iterations, -self._gap(probability)))
 
     def _growth(self, probability: ArrayLike) -> NDArray[np.float64]:

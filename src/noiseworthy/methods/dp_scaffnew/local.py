@@ -66,5 +66,7 @@ class LocalSteps(eqx.Module):
             return x - self.step * (mean + self.task.ridge * x - variate)
 
         reached = lax.fori_loop(0, count, step, theta)
+        # the end of the steps and h_i carry all earlier gradients, none of them clipped: this clip alone
+        # bounds what a client can change
         update = clip_whole(reached - lead * variate - theta, self.clip_norm, self.norm)
         return update, Control(variate, reached)

@@ -65,7 +65,8 @@ SPACE = SearchSpace(
 def rows(counts: Counts, gamma: float) -> Real:
     """rho^T (start + gradients (eta/p)^2) + noise (eta/p)^2 p/(1 - rho) (scaffnew_bound).
 
-    The step is eta mu = 1/(T + gamma). Clips go with eta/p, and so does the noise.
+    The step is eta mu = 1/(T + gamma), and rho^T is taken as the larger of that and e^(-p^2 T). Clips go with
+    eta/p, and so does the noise.
     """
     p, step = counts.work, 1 / (counts.iterations + gamma)
     left = np.maximum(step, np.exp(-counts.iterations * np.square(p)))

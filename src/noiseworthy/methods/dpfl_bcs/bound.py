@@ -106,6 +106,8 @@ def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients
             "heterogeneity that differs between clients is weighed by smoothness and strong_convexity; "
             "state both under [constants], or leave heterogeneity out"
         )
+    # the weight of sum T_n Gamma_n over that of the noise, in units of K/Lambda: 2 L by Y_A, and by Y_B mu
+    # (gamma + T)/2, which is 4 L + mu T/2
     slope = 6 * known.smoothness + known.strong_convexity * rounds / 2
     return clients_per_round * slope / noise_constant(problem)
 

@@ -187,11 +187,15 @@ def _fit(table: _Table, spread: float) -> _Fit:
     each, total = table.reports.sum(axis=1), table.sums.sum(axis=1)
     ratio = each * spread**2 / table.variance
     shrinkage = ratio / (1 + ratio)
+    # k reports of a client covary as v I + spread^2 1 1^T, whose inverse is (I - s_n 1 1^T/k)/v by Sherman
+    # and Morrison: no matrix of all reports is formed
     weight, pull = 1 / table.variance, shrinkage / (table.variance * each)
     normal = np.diag(weight @ table.reports) - table.reports.T @ (pull[:, None] * table.reports)
     right = weight @ table.sums - (pull * total) @ table.reports
     levels = np.linalg.solve(normal, right)
     explained = right @ levels + np.sum(pull * total**2)
+    # the second term makes the likelihood restricted: it makes up for the levels, whose fit to the same
+    # reports takes away some of the spread
     misfit = np.sum(np.log1p(ratio)) + np.linalg.slogdet(normal)[1] - explained
     return _Fit(levels, (total - table.reports @ levels) / each, shrinkage, float(misfit))
 

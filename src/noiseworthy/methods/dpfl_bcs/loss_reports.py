@@ -70,6 +70,7 @@ class LossReports(FedSGDDPC):
     ) -> tuple[Array, Memory]:
         """The noised gradient, and the mean losses before and after a step along it, not noised yet."""
         exact, memory = super().local_update(state, client, memory, shard, key)
+        # a key of its own: with the round's key itself `privatize` draws the noise of the losses
         noises = fold_in(named_key(key, Purpose.NOISE, state.round, client), 1)
         gradient = super().privatize(state, exact, client, noises)
         step = gradient + self.task.ridge * state.theta
@@ -97,6 +98,7 @@ class LossReports(FedSGDDPC):
     def _mean_loss(self, theta: Array, client: Array, shard: Batch) -> Array:
         """Mean over the client's records of their losses within [0, Theta]; NaN counts as Theta."""
         losses = self.task.losses(theta, shard)
+        # a clip keeps NaN, and a mean that is no number would tell of one record through any noise
         clipped = jnp.clip(jnp.where(jnp.isnan(losses), self.loss_cap, losses), 0.0, self.loss_cap)
         return jnp.sum(jnp.where(shard.mask > 0, clipped, 0.0)) / self.divisors[client]
 

@@ -13,7 +13,7 @@ from noiseworthy.methods.rivals import contest
 METHOD = Method(
     name="dpfl-bcs", table=SelectionTable, only=None, answer=study.answer, check=nothing_to_check,
     leaves_free=study.leaves_free, tells_clients_apart=study.estimates,
-    takes_heterogeneity=study.takes_heterogeneity, by_rule=None, stages=(FirstStage, ReportedLosses),
+    takes_heterogeneity=lambda table: True, by_rule=None, stages=(FirstStage, ReportedLosses),
     local_step=one_gradient, make=made_by("dpfl_bcs.algorithm"), wire=wired_by("dpfl_bcs.wire", "IN_STAGES"),
     words=WORDS, space=trials.SPACE, shape=trials.SHAPE, axes=axes.AXES, for_owners=False,
     held_against=contest.entrants,

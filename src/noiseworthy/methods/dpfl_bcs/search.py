@@ -57,6 +57,7 @@ class ParticipationCosts:
         """Phi_n ((x+1)^(z+1) - x^(z+1)) + kappa Gamma_n: one participation after x others, shape (N,)."""
         x = counts.astype(float)
         with np.errstate(over="ignore"):
+            # multiplied out, because the difference of two powers of large counts cancels
             return self.noise * (2 * x + 1 if self.exponent == 1 else 3 * x * (x + 1) + 1) + self.bias
 
     def slope(self, counts: ArrayLike) -> Real:
@@ -118,6 +119,8 @@ def continuous(costs: ParticipationCosts, total: int) -> Real:
             few, floor = tried, middle
         else:
             many, ceiling = tried, middle
+    # prices of the two are neighbouring floats: clients without noise jump to their caps between them, and no
+    # price fills the total, but a share of the jump does
     between = many.sum() - few.sum()
     return few + (many - few) * ((total - few.sum()) / between if between > 0 else 0.0)
 
@@ -204,6 +207,7 @@ def _check_total(costs: ParticipationCosts, total: int) -> None:
 
 def _rank(price: float) -> int:
     """Position of a number of at least 0 (or -0.0) among all floats: halving ranks reaches the last bit."""
+    # bits of floats from +0.0 on are in the order of the floats, and adding 0.0 makes +0.0 of -0.0
     return int(np.float64(price + 0.0).view(np.int64))
 
 

@@ -127,8 +127,3 @@ def leaves_free(table: SelectionTable) -> bool:
 def estimates(table: SelectionTable) -> bool:
     """Whether a first stage is stated, in which clients report losses."""
     return table.estimation_rounds not in (0, "auto")
-
-
-def takes_heterogeneity(table: SelectionTable) -> bool:
-    """Always: who is asked how often depends on it."""
-    return True

@@ -218,6 +218,7 @@ def _first_stage(
     problem: Problem, clients_per_round: int, rounds: int, share: float, cap: float, step: StepSize | None
 ) -> FirstStage:
     """T0 rounds as if clients were alike, with the noise that their share of the budget pays for."""
+    # with whole budgets: the share of stage 1 raises all Phi_n by one factor, which moves no T_n
     asked = participation.plan(
         problem, {}, rounds=rounds, clients_per_round=clients_per_round, step=step
     ).releases

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import caps, exponent, kappa, noise_constant
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses, estimated
 from noiseworthy.methods.dpfl_bcs.search import Counts, Exponent, ParticipationCosts, greedy
@@ -160,8 +161,11 @@ def worth(
     Source: docs/theory/ma.md#estimation; the paper estimates always and counts no cost.
     """
     most = estimation.loss_cap / 2
-    remedy = f"values between 0 and loss_cap deviate by less than loss_cap / 2 = {most:g}"
-    check.in_unit_interval("spread over loss_cap / 2", spread / most, closed_left=False, remedy=remedy)
+    if not 0 < spread < most:
+        raise InvalidInput(
+            f"heterogeneity_spread must lie between 0 and loss_cap / 2 = {most:g}, more than which values "
+            f"between 0 and loss_cap cannot deviate, got {spread:g}; state another, or leave it out"
+        )
     question = _Question.of(problem, constants, estimation, rounds, clients_per_round)
     ways = (question.one, question.two, question.knowing)
     costs = np.array([[way(world) for way in ways] for world in question.worlds(spread)])
@@ -364,6 +368,7 @@ class _Question:
 
 def _between_clients(rng: np.random.Generator, spread: float, loss_cap: float, clients: int) -> Real:
     """Beta draws in [0, Theta] whose mean and standard deviation both equal the spread."""
+    # Beta(a, b) with a = 1 - 2 p and a + b = (1 - 2 p)/p has mean p and variance p (1 - p)/(a + b + 1) = p^2
     part = spread / loss_cap
     from scipy.special import betaincinv
 

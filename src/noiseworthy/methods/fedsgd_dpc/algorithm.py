@@ -81,10 +81,13 @@ class FedSGDDPC(NoisedUploads):
             )
             shard = shard._replace(mask=shard.mask * chosen.astype(shard.mask.dtype))
         total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
+        # by the public q d_i: the number that was drawn depends on which records there are, and dividing by
+        # it would undo the sensitivity C/(q d_i)
         return total / self.divisors[client], memory
 
     def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
         """Clipped gradients of all clients' records, each counted as its client's mean and weight say."""
+        # the mask counts after the clip; a weight of the loss would be clipped with its record
         counted = shards._replace(mask=shards.mask * (weights / self.divisors[clients])[:, None])
         together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), counted)
         return self.task.clipped_gradient_sum(state.theta, together, jnp.asarray(self.clip_norm), self.norm)

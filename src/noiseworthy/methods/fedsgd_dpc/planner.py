@@ -61,6 +61,7 @@ def cohorts_of(rounds: NDArray[np.int64], clients: int) -> tuple[NDArray[np.int6
     counts = np.minimum(rounds, clients)
     places = np.repeat(np.arange(len(rounds)), counts)
     t, k = rounds[places], 1 + np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # from T = N on every b has a number of uploads of its own
     return places, np.where(t >= clients, k, k * clients // t)
 
 

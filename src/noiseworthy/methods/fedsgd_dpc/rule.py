@@ -183,8 +183,9 @@ def plan_by_rule(
         raise InvalidInput(
             "the rule weighs signal against noise, got a problem without noise; state rounds and step_size"
         )
-    clip = clip_norm or CALIBRATIONS[problem.law.norm].clip * scale.gradient_norm
-    problem, schedule = replace(problem, clip_norm=clip), StepSize(step_size or 1.0, decay_rounds)
+    clip = CALIBRATIONS[problem.law.norm].clip * scale.gradient_norm if clip_norm is None else clip_norm
+    first = 1.0 if step_size is None else step_size
+    problem, schedule = replace(problem, clip_norm=clip), StepSize(first, decay_rounds)
     check.count("max_rounds", max_rounds)
     every = [
         _Weighed.of(problem, scale, schedule, _rounds(problem, rounds, b, max_rounds), b)
@@ -214,7 +215,7 @@ def _cohorts(
     check_paid(problem, rounds, clients_per_round)
     if clients_per_round is not None:
         return [clients_per_round]
-    most = int(min(n, problem.most_uploads() * n // (rounds or 1)))
+    most = int(min(n, problem.most_uploads() * n / (rounds or 1)))
     least = -(-n // (rounds or max_rounds)) if problem.law.exponent == 2 else most
     least = max(least, problem.trust.least_cohort)
     return [*(least << i for i in range(n.bit_length()) if least << i < most), most]

@@ -14,7 +14,7 @@ from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analytic, decay, given
 from noiseworthy.plans.estimation import bought_constants, bought_noise, split_budget
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.mechanisms import law_of
@@ -30,7 +30,8 @@ def answer(question: Question, table: FedSGDTable) -> Answer:
     check_stated(question, table)
     clip = question.clip_norm
     if clip is not None and not leaves_free(table) and question.source is None and not question.assumed:
-        return Answer(_as_stated(question.problem(clip), table), None)
+        t, b, step = int(table.rounds), int(table.clients_per_round), _step(table, {})
+        return Answer(stated_replies(question.problem(clip), t, b, step), None)
     source = question.source or "assumed"
     problem = question.problem(_stated_clip(question, source))
     constants, problem, pilot = _constants(question, problem, source)
@@ -55,11 +56,6 @@ def leaves_free(table: FedSGDTable) -> bool:
     levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting", "steering")
               if name in table.model_fields_set]  # fmt: skip
     return "auto" in (*counts, *levers)
-
-
-def _as_stated(problem: Problem, table: FedSGDTable) -> Plan:
-    steps = StepSize(float(table.step_size), decay(table.step_decay))
-    return stated_replies(problem, int(table.rounds), int(table.clients_per_round), steps)
 
 
 def check_stated(question: Question, table: FedSGDTable) -> None:
@@ -87,6 +83,7 @@ def _constants(
         if not stated:
             raise ConfigError(_without_constants(question))
         return stated, problem, None
+    # before gradients are bought: a model that has no such constants is refused while nothing is spent
     smooth = (analytic(question, problem.clip_norm) if question.task is not None else {}) | stated
     if source == "analytic":
         return smooth, problem, None
