@@ -51,6 +51,20 @@ def wine(facts_of):
     return proxy
 
 
+@pytest.mark.parametrize(("family", "mode"), [("gaussian", "B"), ("laplace", "E")])
+def test_local_steps_of_scalar_models_are_tried_in_modes_that_rest_on_bounded_records(
+    facts_of, space_of, family, mode
+):
+    """The bound is the proxy's own; models of prepared records, which share a program, lack it."""
+    (proxy,) = make_proxies(facts_of(family, 1e6, model="logistic", classes=2), ["wine"])
+    space = space_of("dp-fedavg", rounds=40, own={"clipping_mode": mode})
+    scale = Bench(proxy.facts, ["wine"]).scale()
+    plan = space.plan(proxy.problem, proxy.task, scale, replace(ONE, work=4.0))
+    assert plan.problem.clipping == mode
+    loss, _ = outcomes(proxy, [plan], [0, 1])
+    assert np.all(loss < 0.9)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_trial_is_the_training_of_the_product(facts_of, space_of, wine, algorithm):

@@ -185,7 +185,7 @@ class Free:
         """
         steps = max(1, round(setting.work))
         if self.rounds is None:
-            return steps
+            return steps if self.work else min(steps, self.most)
         if self.work is not None:
             check_divides(self.rounds, steps)
         every = divisors(self.rounds)
@@ -198,7 +198,7 @@ class Free:
         """
         stated = self.rounds and self.rounds // steps
         replies = max(1, round(passes))
-        return stated or min(max(1, replies * clients // per_round), self.most)
+        return stated or max(1, min(replies * clients // per_round, self.most // steps))
 
 
 @dataclass(frozen=True, kw_only=True)

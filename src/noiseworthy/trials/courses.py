@@ -226,7 +226,7 @@ def _runs(
 ) -> list[tuple[Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on a deal of each proxy, scored at some rounds."""
     first, different = proxies[0], {id(plan): plan for plan in plans}
-    made = {key: _made(first.bare, plan, seeds) for key, plan in different.items()}
+    made = {key: _made(first, plan, seeds) for key, plan in different.items()}
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
@@ -286,12 +286,15 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
     return jax.lax.map(lambda one: task.answers(one, x).reshape(len(x), -1), jnp.asarray(theta))
 
 
-def _made(task: Task, plan: Plan, seeds: Sequence[int]) -> list[Algorithm]:
+def _made(proxy: Proxy, plan: Plan, seeds: Sequence[int]) -> list[Algorithm]:
     """The algorithm under each seed, which draws whom to ask and nothing else: if all are asked, one."""
-    make = partial(method(plan.algorithm).make, plan, task)
+    # modes B and E are proved for records of bounded norm, of which a bare model knows nothing
+    proved = plan.problem.clipping in ("B", "E")
+    make = partial(method(plan.algorithm).make, plan, proxy.task if proved else proxy.bare)
     first = make(seeds[0])
     everybody = first.cohorts.shape[1] == len(plan.uploads)
-    return [first, *(first if everybody else make(seed) for seed in seeds[1:])]
+    every = [first, *(first if everybody else make(seed) for seed in seeds[1:])]
+    return [replace(one, task=proxy.bare) for one in every] if proved else every
 
 
 def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algorithm:
