@@ -71,6 +71,8 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
     except OSError as error:
         raise DataError(f"the model cannot be written to {folder} ({error}); choose another place") from None
     finally:
+        if old.exists() and not folder.exists():
+            os.rename(old, folder)
         for left in (fresh, old):
             shutil.rmtree(left, ignore_errors=True)
     return folder
@@ -107,7 +109,8 @@ def _fill(folder: Path, kept: Kept) -> None:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     parameters = {"sha256": hashlib.sha256(packed).hexdigest(), "arrays": shapes}
     content = {**kept.description.plain, "parameters": parameters}
-    text = json.dumps({**content, "digest": digest_of(content)}, indent=1, ensure_ascii=False)
+    whole = {**content, "digest": digest_of(content)}
+    text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ARRAYS).write_bytes(packed)
     if kept.encoder is not None:
         (folder / ENCODER).write_bytes(kept.encoder.content)
@@ -164,5 +167,5 @@ def _arrays(path: Path, parameters: dict) -> dict[str, NDArray]:
         raise DataError(f"{path} is damaged or of another model; {_AGAIN}")
     try:
         return load(packed)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # the latter of types of numbers that numpy has not
         raise DataError(f"{path} holds no arrays ({error}); {_AGAIN}") from None
