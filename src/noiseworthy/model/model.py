@@ -61,7 +61,6 @@ def load_model(path: Path | str, task: Task | None = None) -> Model:
             f"{path} holds {kept.theta.size} parameters and its model has {own.dimension}; give the network "
             "that it was trained with"
         )
-    model = Model(kept, own)
     if kept.description.probe is None:
         raise DataError(
             f"the training of {path} diverged, its model predicts nothing; train with a smaller step size"
@@ -72,7 +71,7 @@ def load_model(path: Path | str, task: Task | None = None) -> Model:
             f"the model of {path} does not answer as it did when it was written; load it with noiseworthy "
             f"{kept.description.version} and the jax of that time"
         )
-    return model
+    return Model(kept, own)
 
 
 def task_of(kept: Kept) -> Task:
@@ -294,7 +293,11 @@ class Model:
                 f"{x.shape}"
             )
         if self.loss == "tokens":
-            return x.astype(np.int32)
+            with np.errstate(invalid="ignore"):
+                tokens = x.astype(np.int32)
+            if len(strange := x[tokens != x]):
+                raise DataError(f"tokens must be whole numbers, got {strange[0]}; encode the text first")
+            return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
         if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
             raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
