@@ -71,6 +71,8 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
     except OSError as error:
         raise DataError(f"the model cannot be written to {folder} ({error}); choose another place") from None
     finally:
+        # `os.rename` replaces no folder that holds files: whoever is stopped between the two finds the old
+        # one in its place again.
         if old.exists() and not folder.exists():
             os.rename(old, folder)
         for left in (fresh, old):
@@ -87,6 +89,7 @@ def load_folder(path: Path) -> Kept:
     folder = _found(path)
     content = _content(folder / FILE)
     description = Description.read({k: v for k, v in content.items() if k not in ("parameters", "digest")})
+    # It has no key: it tells damage, and nothing of whoever wrote the folder.
     if content.get("digest") != digest_of(content):
         raise DataError(f"{folder / FILE} was changed after it was written; {_AGAIN}")
     arrays = _arrays(folder / ARRAYS, content["parameters"])

@@ -330,6 +330,7 @@ def answering(task: Task) -> Callable[[NDArray, NDArray], Array]:
 
     @jax.jit
     def run(theta: Array, x: Array) -> Array:
+        # By default an accelerator rounds factors by 2^-11, half of what its probe may be off by.
         with jax.default_matmul_precision("highest"):
             return task.answers(theta, task.prepare(x))
 

@@ -97,6 +97,8 @@ def estimates(
     _check_told(gram, 2 * np.sqrt(width * of_gram))
     inverse = np.linalg.inv(gram)
     raw = inverse @ cross
+    # E[N M N] = v (tr(M) I + M) for noise N with variance 2v on its diagonal; in L1 that is v, and M goes in
+    # without its own.
     across = inverse - (0 if factor == 2 else np.diag(np.diag(inverse)))
     theta = raw - of_gram * inverse @ (np.trace(inverse) * raw + across @ raw)
     outer = np.outer(theta, theta) - (0 if factor == 2 else np.diag(theta**2))
