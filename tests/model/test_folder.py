@@ -168,6 +168,7 @@ DAMAGED = {
         lambda f: packed(f, {"theta": np.ones(4, np.float32)}),
         "does not answer as it did when it was written",
     ),
+    "a short probe": (lambda f: rewritten(f, probe=[1.0, 2.0]), "does not answer as it did"),
     "short theta": (lambda f: packed(f, {"theta": np.ones(3, np.float32)}), "holds 3 parameters .* has 4"),
     "no numbers": (lambda f: rewritten(f, probe=None), "diverged.*smaller step size"),
 }

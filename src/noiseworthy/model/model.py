@@ -61,12 +61,12 @@ def load_model(path: Path | str, task: Task | None = None) -> Model:
             f"{path} holds {kept.theta.size} parameters and its model has {own.dimension}; give the network "
             "that it was trained with"
         )
-    if kept.description.probe is None:
+    if (probe := kept.description.probe) is None:
         raise DataError(
             f"the training of {path} diverged, its model predicts nothing; train with a smaller step size"
         )
     found = probed(own, kept.theta, kept.description.record_shape)
-    if found is None or not np.allclose(found, kept.description.probe, rtol=_ROUNDING, atol=_ROUNDING):
+    if found is None or len(found) != len(probe) or not np.allclose(found, probe, _ROUNDING, _ROUNDING):
         raise DataError(
             f"the model of {path} does not answer as it did when it was written; load it with noiseworthy "
             f"{kept.description.version} and the jax of that time"

@@ -179,7 +179,7 @@ def _unexplained(task: LinearModel, asked: Array, explained: Array) -> Array:
     """1 - R^2, by which the step of a classifier is divided: as in linear discriminant analysis.
 
     Classes with means m_k, shares p_k and one covariance W have logits W^-1 m_k, and those of least squares
-    are smaller by 1 - R^2, because the spread between the classes is in A. 1 where labels are numbers.
+    are smaller by 1 - R^2, because the spread between the classes is in A. 1 of numbers and of margins.
     """
     if task.loss in ("squared", "hinge"):
         return jnp.ones(())
@@ -196,7 +196,7 @@ def _shares(task: LinearModel, asked: Array) -> Array:
 
 
 def _middle(task: LinearModel, asked: Array, variance: Array) -> Array:
-    """Outputs of the mean record, shape (K,), from the mean of r: of classes those that keep their shares.
+    """Outputs of the mean record, shape (K,): those that keep the shares of classes; else the mean of r.
 
     An output that varies by v between records is spread by sqrt(1 + pi v / 8) where its sigmoid has a mean
     (docs/theory/bibliography.md#mackay-1992).
