@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,9 +18,10 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.axes import Beside
-from noiseworthy.methods.moments import algorithm, axes
+from noiseworthy.methods.moments import algorithm, axes, study
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
+from noiseworthy.methods.moments.table import MomentsTable
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -136,6 +138,29 @@ def test_without_noise_a_regression_is_least_squares_of_all_records_together():
     theta = made.model(made.aggregate(state, total))
     expected = np.linalg.lstsq(np.asarray(x, float), y, rcond=None)[0]
     np.testing.assert_allclose(theta, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("radius", [1.0, 10.0])
+def test_a_stated_label_weight_says_how_much_a_clip_scales_whatever_the_norm_of_records(radius):
+    """Labels of 3 at c = R/3 make every record twice R^2, of which a clip at R^2 leaves a half."""
+    generator = np.random.default_rng(6)
+    task = LinearModel(3, 1, "squared", bias=radius / 2, feature_norm=radius)
+    raw = generator.normal(1, 1, (2000, 3))
+    x = raw * (0.86 * radius / np.linalg.norm(raw, axis=1, keepdims=True))
+    y = x @ [0.2, -0.4, 0.1] / radius + 3 + generator.normal(0, 0.05, 2000)
+    budget = PrivacyBudget.of(1.0, 1e-5, 1)
+    question: Any = SimpleNamespace(
+        clip_norm=radius**2, assumed={}, source=None, model=lambda: task,
+        problem=lambda clip: Problem(np.array([2000]), 4, budget, "none", clip),
+    )  # fmt: skip
+    table = MomentsTable(name="moments", shrinkage=1e-6, step_size=1.0, label_weight=radius / 3)
+    made = make(study.answer(question, table).plan, task, 0)
+    prepared = task.prepare(jnp.asarray(x, jnp.float32))
+    shard = Batch(prepared, jnp.asarray(y, jnp.float32), jnp.ones(2000))
+    state = made.init(start_of(task, jax.random.key(0)))
+    sent, _ = made.local_update(state, jnp.int32(0), (), shard, jax.random.key(1))
+    left = y - np.asarray(prepared, float) @ np.asarray(made.model(made.aggregate(state, sent)))
+    assert left.std() < 0.06
 
 
 def test_classes_keep_their_shares_and_are_told_apart():

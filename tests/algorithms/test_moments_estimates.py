@@ -7,6 +7,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_diabetes
 
 from noiseworthy.errors import ConfigError, InvalidInput
@@ -67,6 +68,20 @@ def test_intervals_hold_as_often_as_they_say(family, epsilon):
     assert np.mean([one.residual for one in found]) == pytest.approx(residual, rel=0.02)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_the_bias_of_a_noised_inverse_is_taken_out(family):
+    """The mean over evenly spread quantiles of the noise in A, for records of length 1 with one feature."""
+    task, n = LinearModel(1, 1, "squared", feature_norm=1.0), 1000
+    budget = PrivacyBudget.of(0.2, 0.0 if family == "laplace" else 1e-5, 1)
+    problem = Problem(np.array([n]), 1, budget, family, 3.0)
+    plan = stated(problem, task, RecordScale.of(task, problem.norm, 1.0), StepSize(1.0, np.inf), 0.1, 1.0)
+    rows = moment_rows(np.ones((n, 1)), np.full((n, 1), 0.5), 1.0, problem.norm, True, 3.0)
+    noise = getattr(stats, {"gaussian": "norm"}.get(family, family)).ppf((np.arange(400) + 0.5) / 400)
+    sent = [rows.mean(axis=0) + np.array([plan.noise[0] * one, 0, 0]) for one in noise]
+    bias = np.mean([estimates(plan, one).coefficients for one in sent]) - 0.5
+    assert abs(bias) < 0.1 * 0.5 * plan.variance_factor * plan.noise[0] ** 2
+
+
 def test_errors_without_the_noise_would_hold_too_seldom():
     """The test above can fail: noise is a good part of them."""
     x, y = table()
@@ -88,3 +103,15 @@ def test_what_cannot_be_estimated_is_refused(tmp_path):
         estimates(replace(plan, moments=None), rows.mean(axis=0))
     with pytest.raises(ConfigError, match="no finished run"):
         estimates_of(tmp_path)
+
+
+@pytest.mark.parametrize("column", [np.zeros(40), np.linspace(-1.0, 1.0, 40)])
+def test_features_that_determine_each_other_are_refused_without_noise_too(column):
+    """Once all zero, once twice another one, in the float32 of simulated uploads."""
+    task = LinearModel(2, 1, "squared", feature_norm=1.0)
+    x = np.column_stack([np.linspace(-1.0, 1.0, 40), 2 * column]) / 3
+    problem = Problem(np.array([40]), 2, PrivacyBudget.of(1.0, 1e-5, 1), "none", 4.0)
+    plan = stated(problem, task, RecordScale.of(task, "l2", 1.0), StepSize(1.0, np.inf), 0.1, 1.0)
+    sent = moment_rows(x, np.ones((40, 1)), 1.0, "l2", True, 4.0).mean(axis=0).astype(np.float32)
+    with pytest.raises(InvalidInput, match="leave out features that others determine"):
+        estimates(plan, sent.astype(float))

@@ -152,6 +152,7 @@ def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path
     ("arguments", "said"),
     [
         (("here", "own.csv", "-o", "here"), "is the folder of the shared model"),
+        (("here/model", "own.csv", "-o", "here"), "is the folder of the shared model"),
         (("here", "none.csv", "-o", "mine"), "none.csv"),
         (("here", "other.csv", "-o", "mine"), "'b'"),
         (("here", "digits.toml", "-o", "mine"), "[8, 8] and 10 classes, the model is for [3] and 2"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -38,12 +39,22 @@ def rewritten(folder, **changed):
 
 def packed(folder, arrays):
     """Other arrays, and a file that says so."""
+    stored(folder, save(arrays))
+
+
+def stored(folder, data):
+    """Other bytes in the place of the arrays, and a file that says so."""
     import hashlib
 
-    data = save(arrays)
     (folder / ARRAYS).write_bytes(data)
     content = json.loads((folder / FILE).read_text())
     rewritten(folder, parameters={**content["parameters"], "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def typed(folder, name):
+    """Two bytes each for four numbers of a type, in a file that says so."""
+    header = json.dumps({"theta": {"dtype": name, "shape": [4], "data_offsets": [0, 8]}}).encode()
+    stored(folder, len(header).to_bytes(8, "little") + header + bytes(8))
 
 
 def test_a_model_comes_back_from_its_own_folder_and_from_its_runs(logistic, folder):
@@ -94,6 +105,23 @@ def test_a_folder_that_cannot_be_written_leaves_the_model_that_is_there(logistic
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.parametrize("error", [OSError("Device or resource busy"), KeyboardInterrupt()])
+def test_one_that_cannot_be_put_in_its_place_leaves_the_model_that_is_there(
+    logistic, folder, monkeypatch, error
+):
+    def once(source, target):
+        if target == folder and source.suffix != ".old":
+            raise error
+        renamed(source, target)
+
+    renamed = os.rename
+    monkeypatch.setattr("noiseworthy.model.folder.os.rename", once)
+    with pytest.raises((DataError, KeyboardInterrupt)):
+        save_folder(logistic.kept._replace(theta=2 * logistic.kept.theta), folder)
+    np.testing.assert_array_equal(load_folder(folder).theta, logistic.kept.theta)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
 def test_nothing_is_unpickled(logistic, folder, monkeypatch):
     def never(*_, **__):
         pytest.fail("a model was unpickled")
@@ -119,6 +147,15 @@ DAMAGED = {
         lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"theta": [', '"theta": [1,')),
         "was changed after it was written",
     ),
+    "a number that is none": (
+        lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"theta": [', '"theta": [NaN,')),
+        "was changed after it was written",
+    ),
+    "half a character": (
+        lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"theta": [', '"\\ud800": [')),
+        "was changed after it was written",
+    ),
+    "numbers of a strange type": (lambda f: typed(f, "BF16"), "holds no arrays"),
     "another format": (lambda f: rewritten(f, format=3), "is of format 3, this program reads 1 and 2; use"),
     "a strange key": (lambda f: rewritten(f, colour="red"), "describes no model: colour: Extra inputs"),
     "no arrays": (lambda f: (f / ARRAYS).unlink(), "parameters.safetensors cannot be read"),
@@ -131,6 +168,7 @@ DAMAGED = {
         lambda f: packed(f, {"theta": np.ones(4, np.float32)}),
         "does not answer as it did when it was written",
     ),
+    "a short probe": (lambda f: rewritten(f, probe=[1.0, 2.0]), "does not answer as it did"),
     "short theta": (lambda f: packed(f, {"theta": np.ones(3, np.float32)}), "holds 3 parameters .* has 4"),
     "no numbers": (lambda f: rewritten(f, probe=None), "diverged.*smaller step size"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn import metrics
 
 from noiseworthy.model.metrics import of_classes, of_numbers
@@ -25,6 +26,12 @@ def test_they_are_those_of_scikit_learn():
 def test_two_classes_have_the_usual_auc():
     y, p = (Y > 0).astype(int), np.column_stack([P[:, 0], 1 - P[:, 0]])
     assert of_classes(y, p).auc == pytest.approx(metrics.roc_auc_score(y, p[:, 1]))
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0, 500.0])
+def test_records_are_ranked_however_sure_the_model_is(size):
+    odds = size * np.linspace(0.5, 1.5, 100)
+    assert of_classes((odds > size).astype(int), np.column_stack([expit(-odds), expit(odds)])).auc == 1
 
 
 def test_the_baseline_is_the_class_prior_and_not_one_over_the_classes():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.model.folder import Kept
+from noiseworthy.model.model import Model
+from noiseworthy.tasks.models.lstm import lstm
 
-from .conftest import model_of
+from .conftest import described, model_of
 
 COLUMNS = {
     "hospital": {"role": "client"},
@@ -142,6 +146,16 @@ def test_arrays_that_do_not_fit_are_refused(case):
         model_of({"model": "softmax"}, (4, 4), 3).predict(records)
 
 
+@pytest.mark.parametrize(("token", "said"), [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5"), (2.0**40, "1")])
+def test_tokens_that_are_no_whole_numbers_are_refused(token, said):
+    task = lstm(5, length=4, embedding=2, hidden=3)
+    theta = np.asarray(task.initial(jax.random.key(0)))
+    model = Model(Kept(described({"model": "lstm"}, (4,), 5, label_shape=[4]), theta), task)
+    assert model.predict(np.array([[0.0, 1, 2, 3]])).tolist() == model.predict([[0, 1, 2, 3]]).tolist()
+    with pytest.raises(DataError, match=f"tokens must be whole numbers, got {said}"):
+        model.predict([[0.0, 1, token, 3]])
+
+
 def test_many_records_are_predicted_in_parts(monkeypatch):
     model, x = model_of({"model": "softmax"}, (5,), 3), np.random.default_rng(0).normal(size=(10, 5))
     whole = model.predict_proba(x)
@@ -166,3 +180,9 @@ def test_names_in_a_card_are_data(logistic):
         "# Model of \\# \\<b\\>a\\</b\\>\\\\n\\|x\\|"
         in type(logistic)(logistic.kept._replace(description=loud), logistic.task).card
     )
+
+
+def test_the_name_of_a_weight_in_a_card_is_data():
+    weight = {"role": "weight", "range": [0.0, 4.0], "step": 2.0}
+    schema = Schema.model_validate({**COLUMNS, "<b>*own*": weight})
+    assert "a record counts by \\<b\\>\\*own\\*, 1 for 2" in of_table(schema=schema).card

@@ -160,6 +160,7 @@ def curves_of(seeds: Any, rounds: Any, loss: Any, accuracy: Any) -> pd.DataFrame
 
 
 def _spent(training: TrainingPart) -> Any:
+    # JSON has no infinity: a record has None for it, which becomes NaN here.
     return np.nan_to_num(np.asarray(training.spent_epsilon, np.float64), nan=np.inf).max(axis=0)
 
 

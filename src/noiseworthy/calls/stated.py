@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 
 
-def unsaid(note: str) -> None:
-    """What a user should know of a study, where nobody listens."""
-
-
 def stated(
     study: Path | str,
     *,
@@ -30,7 +26,7 @@ def stated(
     seconds: float | None = None,
     changes: Changes | None = None,
     seeds: int | Sequence[int] | None = None,
-    note: Note = unsaid,
+    note: Note = lambda said: None,
 ) -> Study:
     """The study of a file, changed as stated; opens no data.
 

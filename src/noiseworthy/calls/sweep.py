@@ -117,9 +117,8 @@ def sweep(
         kept += 1
         on_progress(kept / len(chosen), words(one.changes))
     made = Sweep(folder, tuple(over), _table(chosen, done, refused))
-    _save(
-        made, [Reached(one.changes, found.record) for one, found in zip(chosen, done, strict=True) if found]
-    )
+    reached = [Reached(one.changes, found.record) for one, found in zip(chosen, done, strict=True) if found]
+    _save(made, reached)
     return made
 
 

@@ -87,7 +87,9 @@ def tune(model: Path | str, records: Path | str, out: Path | str, *, seed: int =
         ConfigError, DataError: a model or records that cannot be read, or that do not fit each other.
     """
     shared, folder = load_model(model), Path(out)
-    if folder.resolve() in (Path(model).resolve(), (Path(model) / NAME).resolve()):
+    taken = {Path(model).resolve(), (Path(model) / NAME).resolve()}
+    # The tuned model goes into `NAME` below: there, too, a private model would be replaced by a bare one.
+    if taken & {folder.resolve(), (folder / NAME).resolve()}:
         raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
     held = labelled(Path(records), shared.description)
     task, kept = shared.task, shared.kept

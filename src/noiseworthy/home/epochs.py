@@ -52,8 +52,7 @@ def after_epochs(task: Task, start: Parameters, own: Own, seed: int, tried: Epoc
     left_out = jnp.asarray(np.pad(~learnt, [(0, 0), *fill]), jnp.float32)
     begun = jnp.asarray(start, jnp.float32)
     found, losses = _trained(task, begun, x, y, masks, left_out, tried)  # (sizes, folds + 1, steps)
-    missed = np.asarray(losses, np.float64)[:, :-1].sum(axis=1)
-    missed = np.nan_to_num(missed, nan=np.inf)
+    missed = np.nan_to_num(np.asarray(losses, np.float64)[:, :-1].sum(axis=1), nan=np.inf)
     missed[:, 0] = missed[0, 0]
     size_of_step, stop = np.unravel_index(np.argmin(missed), missed.shape)
     return np.asarray(found[size_of_step, -1, stop], np.float32)

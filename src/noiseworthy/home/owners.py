@@ -146,8 +146,8 @@ def scored(records: NDArray[np.int64], found: dict[str, list[Real]], *, named: b
 def test_owners(federation: Federation, seed: int) -> NDArray[np.int64]:
     """Place of the owner of each test record, shape (m,); -1 for nobody's.
 
-    Where the data do not say, each goes to the owner of a private record with its label, or the label that is
-    nearest: dealt labels are dealt alike in training and test. Records with many labels go by sizes alone.
+    Where the data do not say, each goes to the owner of a private record with its label, the next one above,
+    or the largest: labels are dealt alike in training and test. Records with many labels go by sizes alone.
     """
     if federation.test_owners is not None:
         return federation.test_owners

@@ -78,6 +78,7 @@ def towards_each(
     z, directions, squares = _singular(x)
     offsets = np.einsum("nq,fcqk->fcnk", x, centres)
     most = max(task.class_weights or (1.0,)) * CURVATURE[task.loss]
+    # Records of zeros have neither curvature nor, without a floor, a ridge: a step would be 0 / 0.
     scale = max(float(squares.sum()) / n, 1e-12)
     size = 1 << max(4, (n - 1).bit_length())
     width = min(x.shape[1], size)
@@ -150,6 +151,8 @@ def _weights(task: LinearModel, y: NDArray) -> Real:
 def _singular(x: Real) -> tuple[Real, Real, Real]:
     """Records in their singular directions (n, r), these (q, r), and the squared singular values (r,)."""
     if len(x) > x.shape[1]:
+        # Small beside the records, and right to 1e-16 of the sum of its eigenvalues: squaring costs nothing,
+        # as the weakest ridge adds 0.01/n of that sum to each.
         squares, directions = np.linalg.eigh(x.T @ x)
         return x @ directions, directions, np.maximum(squares, 0.0)
     left, values, right = np.linalg.svd(x, full_matrices=False)
@@ -195,6 +198,7 @@ def _path(
         flat = outputs(a)[:-1].reshape(-1, shape[-1])
         losses = jax.vmap(value)(flat, over[:-1].reshape(-1)).reshape(over[:-1].shape)
         weights = left_out[:, None]
+        # By `where`, because 0 times an infinite loss is NaN.
         return jnp.sum(jnp.where(weights > 0, weights * losses, 0.0), axis=(0, 2)) / jnp.sum(left_out)
 
     def solved(a: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -206,6 +210,7 @@ def _path(
             slopes = slopes.reshape(*over.shape, shape[-1]) * learnt[:, None, :, None]
             uphill = jnp.einsum("nr,fcnk->fcrk", z, slopes) / sizes[:, None, None, None] + weight * ahead
             new = ahead - uphill / reach
+            # Momentum that leads uphill is dropped, by each fold and centre for itself: their paces differ.
             back = jnp.sum(uphill * (new - a), axis=(2, 3), keepdims=True) > 0
             later = jnp.where(back, 1.0, (1 + jnp.sqrt(1 + 4 * t**2)) / 2)
             return (new, new + jnp.where(back, 0.0, (t - 1) / later) * (new - a), later), None

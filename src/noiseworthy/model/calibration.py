@@ -59,6 +59,7 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
     ends = np.log(LEAST), np.log(MOST)
     from scipy.optimize import minimize_scalar  # here, because it is slow to load
 
+    # The loss is convex in the scale, so that in its logarithm, too, it has one valley and no other.
     found: Any = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(np.clip(np.exp(found.x), LEAST, MOST))
 

@@ -166,5 +166,6 @@ class Description(Table):
 def digest_of(content: dict[str, Any]) -> str:
     """SHA-256 of plain values without their digest, however they are laid out."""
     rest = {key: value for key, value in content.items() if key != "digest"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # Of a file that was changed it is a digest too, not an error: with NaN in it, or half a character.
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -238,6 +238,7 @@ def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
     peak = graph.add("ReduceMax", sizes, axes=[-1], keepdims=1)
     safe = graph.add("Where", graph.add("Greater", peak, graph.put(0.0)), peak, graph.put(1.0))
     units = graph.add("Div", rows, safe)
+    # As `upper_norm` adds it: a record of zeros then has a finite reach, and stays zero instead of NaN.
     least = np.square(float(upper_norm(jnp.zeros(task.features), "l2")))
     squares = graph.add("Add", graph.sum(graph.add("Mul", units, units)), graph.put(least))
     reach = graph.add("Div", graph.put(SAFETY * task.feature_norm), graph.add("Sqrt", squares))

@@ -71,6 +71,10 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
     except OSError as error:
         raise DataError(f"the model cannot be written to {folder} ({error}); choose another place") from None
     finally:
+        # `os.rename` replaces no folder that holds files: whoever is stopped between the two finds the old
+        # one in its place again.
+        if old.exists() and not folder.exists():
+            os.rename(old, folder)
         for left in (fresh, old):
             shutil.rmtree(left, ignore_errors=True)
     return folder
@@ -85,6 +89,7 @@ def load_folder(path: Path) -> Kept:
     folder = _found(path)
     content = _content(folder / FILE)
     description = Description.read({k: v for k, v in content.items() if k not in ("parameters", "digest")})
+    # It has no key: it tells damage, and nothing of whoever wrote the folder.
     if content.get("digest") != digest_of(content):
         raise DataError(f"{folder / FILE} was changed after it was written; {_AGAIN}")
     arrays = _arrays(folder / ARRAYS, content["parameters"])
@@ -107,7 +112,8 @@ def _fill(folder: Path, kept: Kept) -> None:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     parameters = {"sha256": hashlib.sha256(packed).hexdigest(), "arrays": shapes}
     content = {**kept.description.plain, "parameters": parameters}
-    text = json.dumps({**content, "digest": digest_of(content)}, indent=1, ensure_ascii=False)
+    whole = {**content, "digest": digest_of(content)}
+    text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ARRAYS).write_bytes(packed)
     if kept.encoder is not None:
         (folder / ENCODER).write_bytes(kept.encoder.content)
@@ -164,5 +170,5 @@ def _arrays(path: Path, parameters: dict) -> dict[str, NDArray]:
         raise DataError(f"{path} is damaged or of another model; {_AGAIN}")
     try:
         return load(packed)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # the latter of types of numbers that numpy has not
         raise DataError(f"{path} holds no arrays ({error}); {_AGAIN}") from None

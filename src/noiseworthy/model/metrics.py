@@ -9,9 +9,9 @@ from noiseworthy._tables import Table
 from noiseworthy.tasks.qualities import quality
 
 BINS = 15
+"""Of the calibration error."""
 _LEAST = np.finfo(np.float64).eps
 """Probability below which a log loss counts no more."""
-"""Of the calibration error."""
 Number = float | None
 
 
@@ -78,7 +78,7 @@ def of_classes(
     found = {
         "accuracy": float(np.mean(named == true)),
         "balanced_accuracy": float(np.mean([np.mean(named[true == k] == k) for k in np.unique(true)])),
-        "auc": _auc(true, scores),
+        "auc": _auc(true, scores, probabilities),
         "prior_accuracy": float(shares.max()),
         "prior_balanced_accuracy": 1 / len(occurring),
         "prior_log_loss": _prior_loss(shares),
@@ -130,11 +130,13 @@ def _weighted_spread(true: NDArray[np.float64], weights: ArrayLike) -> float:
     return float(np.average(np.square(true - mean), weights=given) / 2)
 
 
-def _auc(true: NDArray, scores: NDArray[np.float64]) -> Number:
+def _auc(true: NDArray, scores: NDArray[np.float64], probabilities: bool) -> Number:
     """None where a class does not occur: nothing can be told apart from it."""
     if len(np.unique(true)) < scores.shape[1]:
         return None
-    return float(quality("auc", scores[None], true)[0])
+    # Records that are all but sure differ in what is left of 1, of which their difference keeps nothing.
+    levels = np.log(np.maximum(scores, np.finfo(np.float64).tiny)) if probabilities else scores
+    return float(quality("auc", levels[None], true)[0])
 
 
 def _calibration_error(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:

@@ -46,6 +46,7 @@ def _job(request: Asked, work: MeanWork, task: Task, records: int) -> Job:
     noise = noise_of(request, request.noise)
     release = Release(noise, of_mean_and_class(c, w, [records], noise.norm))
     longest = c + w if noise.norm == "l1" else (c**2 + w**2) ** 0.5
+    # In L2 no rows are opposite, for two classes are at right angles: less than 2 is what is accounted for.
     apart = 2.0 if noise.norm == "l1" else release.sensitivity.value.item() * records / longest
     numbers = model.dimension // model.outputs + model.classes
     total = NoisedSum.planned(release, longest, records, numbers, apart=apart, slack=1 - MARGIN)

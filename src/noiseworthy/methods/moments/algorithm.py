@@ -34,6 +34,7 @@ from noiseworthy.tasks.linear import LinearModel
 
 CURVATURE = {"logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """h, second derivative of the loss at zero; of a softmax along differences of its K outputs 1/K."""
+# 1 - R^2 is divided by, and noise can make it as small as it likes: no step is longer than ten times.
 _TINY, _MOST_EXPLAINED = 1e-6, 0.9
 
 
@@ -99,6 +100,7 @@ class Moments(NoisedUploads):
         size = size_of(x, r, self.label_weight, self.norm, self.squares, jnp)
         usable = jnp.isfinite(size) & (shard.mask > 0)
         kept = jnp.where(usable, shard.mask * clip_factor(size, jnp.asarray(self.clip_norm)), 0.0)
+        # Cut out, not only weighed by 0: 0 times a number that is not finite is NaN.
         x, asked = (jnp.where(usable[:, None], part, 0.0) for part in (x, self.label_weight * r))
         weighed, layout = flushed(x * kept[:, None]), self.layout
         gram = jnp.matmul(weighed.T, x, precision="highest")[layout.rows, layout.columns]
@@ -146,11 +148,14 @@ class Moments(NoisedUploads):
         if not task.bias:
             slopes, explained = self._shrunk(gram, cross, ridge)
             return length / curvature * slopes / _unexplained(task, jnp.zeros(task.outputs), explained)
+        # The constant tells by how much the clip scaled records on average, which centring has to divide out;
+        # noise may take it beyond what a clip can do, and below 0.
         own = jnp.clip(gram[-1, -1], self.unscaled * task.bias**2, task.bias**2)
         mean, asked = gram[:-1, -1] / own, cross[-1] * task.bias / own
         spread, left = gram[:-1, :-1] - own * jnp.outer(mean, mean), cross[:-1] - mean[:, None] * cross[-1]
         slopes, explained = self._shrunk(spread, left, ridge)
         slopes = length / curvature * slopes / _unexplained(task, asked, explained)
+        # Under noise `spread` has a negative part, which only `_shrunk` takes off.
         varies = jnp.maximum(jnp.sum(slopes * jnp.matmul(spread, slopes, precision="highest"), axis=0), 0.0)
         return jnp.concatenate([slopes, (_middle(task, asked, varies) / task.bias - mean @ slopes)[None]])
 
@@ -161,6 +166,8 @@ class Moments(NoisedUploads):
         """
         values, vectors = eigh(gram)
         kept = jnp.maximum(values, 0.0) + ridge
+        # float32 knows an eigenvalue to 1e-7 of the largest: without a ridge, as without noise, those of
+        # features that determine each other are rounding. 1e-30 is for records that are all zero.
         kept = jnp.maximum(kept, _TINY * jnp.max(jnp.abs(values)) + 1e-30)
         turned = jnp.matmul(vectors.T, cross, precision="highest")
         added = jnp.square(self.deviation / self.label_weight) * jnp.sum(1 / kept) * self.linear.outputs
@@ -172,7 +179,7 @@ def _unexplained(task: LinearModel, asked: Array, explained: Array) -> Array:
     """1 - R^2, by which the step of a classifier is divided: as in linear discriminant analysis.
 
     Classes with means m_k, shares p_k and one covariance W have logits W^-1 m_k, and those of least squares
-    are smaller by 1 - R^2, because the spread between the classes is in A. 1 where labels are numbers.
+    are smaller by 1 - R^2, because the spread between the classes is in A. 1 of numbers and of margins.
     """
     if task.loss in ("squared", "hinge"):
         return jnp.ones(())
@@ -189,7 +196,7 @@ def _shares(task: LinearModel, asked: Array) -> Array:
 
 
 def _middle(task: LinearModel, asked: Array, variance: Array) -> Array:
-    """Outputs of the mean record, shape (K,), from the mean of r: of classes those that keep their shares.
+    """Outputs of the mean record, shape (K,): those that keep the shares of classes; else the mean of r.
 
     An output that varies by v between records is spread by sqrt(1 + pi v / 8) where its sigmoid has a mean
     (docs/theory/bibliography.md#mackay-1992).

@@ -56,10 +56,8 @@ class Estimates:
 
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
-        reach = (
-            ndtri((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
-            * self.errors
-        )
+        level = check.in_unit_interval("confidence", confidence, closed_left=False).item()
+        reach = ndtri((1 + level) / 2) * self.errors
         return np.column_stack([self.coefficients - reach, self.coefficients + reach])
 
 
@@ -99,7 +97,10 @@ def estimates(
     _check_told(gram, 2 * np.sqrt(width * of_gram))
     inverse = np.linalg.inv(gram)
     raw = inverse @ cross
-    theta = raw - of_gram * inverse @ (np.trace(inverse) * raw + inverse @ raw)
+    # E[N M N] = v (tr(M) I + M) for noise N with variance 2v on its diagonal; in L1 that is v, and M goes in
+    # without its own.
+    across = inverse - (0 if factor == 2 else np.diag(np.diag(inverse)))
+    theta = raw - of_gram * inverse @ (np.trace(inverse) * raw + across @ raw)
     outer = np.outer(theta, theta) - (0 if factor == 2 else np.diag(theta**2))
     noise = of_gram * (theta @ theta * np.eye(width) + outer) + of_cross * np.eye(width)
     left = max(square - 2 * theta @ cross + theta @ gram @ theta, 0.0)
@@ -120,8 +121,10 @@ def unpacked(mean: Real, width: int, label_weight: float, norm: str) -> tuple[Re
 
 
 def _check_told(gram: Real, noise: float) -> None:
-    least = float(np.linalg.eigvalsh(gram)[0])
-    if least < _LEAST * noise:
+    values = np.linalg.eigvalsh(gram)
+    # Simulated moments are float32: without noise, what rounding leaves of a zero passes for an eigenvalue.
+    least, noise = float(values[0]), max(noise, float(np.finfo(np.float32).eps * values[-1]))
+    if least <= _LEAST * noise:
         raise InvalidInput(
             "the noise hides what tells the features apart: the smallest eigenvalue of their moments is "
             f"{least:.3g}, the noise {noise:.3g}; leave out features that others determine, or raise epsilon"

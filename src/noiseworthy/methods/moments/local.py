@@ -53,6 +53,7 @@ def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where:
     if norm == "l2":
         return features + labels
     across, asked = where.sum(where.abs(x), axis=1), label_weight * where.sum(where.abs(r), axis=1)
+    # sum |x_i x_j| over i <= j, without its w^2/2 products
     return (across * across + features) / 2 + across * asked + (labels if squares else 0.0)
 
 
@@ -65,6 +66,8 @@ def moment_rows(x: Real, r: Real, label_weight: float, norm: Norm, squares: bool
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         size = size_of(x, r, label_weight, norm, squares, np)
         usable = np.isfinite(size)[:, None]
+        # A record shrinks as a whole, by a root because its moments are quadratic. Blocks of a row clipped
+        # apart would be no moments of any q: two rows could be at an obtuse angle, more than sqrt 2 C apart.
         shrunk = np.sqrt(np.minimum(1.0, clip_norm * MARGIN / size))[:, None]
         x, r = (np.where(usable, shrunk * part, 0.0) for part in (x, r))
     asked = label_weight * r

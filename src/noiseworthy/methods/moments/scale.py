@@ -70,6 +70,7 @@ class RecordScale:
                 "normalise = true to scale every record to it"
             )
         width = model.dimension // model.outputs
+        # An L1 norm is never below the L2 norm, which the typical spread of one or two features would be.
         across = max(model.record_norm, SPREAD * width**0.5 * model.record_norm)
         return cls(norm, width, model.record_norm, across, *_asked(model, label_scale))
 
@@ -87,6 +88,7 @@ class RecordScale:
 
     def unscaled(self, label_weight: float, clip_norm: float) -> float:
         """Least factor by which a clip scales the moments of a record with a label of this size."""
+        # The largest L1 norm of that radius, not a typical one: the server takes this for a lower bound.
         return min(1.0, clip_norm / self._size(label_weight, self.radius * self.width**0.5))
 
     def _size(self, label_weight: float, across: float) -> float:

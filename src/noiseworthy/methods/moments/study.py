@@ -25,7 +25,8 @@ def answer(question: Question, table: MomentsTable) -> Answer:
         )
     task, problem = question.model(), question.problem(question.clip_norm)
     label_weight = given(table.label_weight)
-    scale = RecordScale.of(task, problem.norm, label_weight and 1 / label_weight)
+    size = label_weight and (check_task(task).record_norm or 1.0) / label_weight
+    scale = RecordScale.of(task, problem.norm, size)
     weight = label_weight or scale.label_weight
     shrinkage, steps = float(table.shrinkage), StepSize(float(table.step_size), np.inf)
     made = stated(problem, task, scale, steps, shrinkage, weight, given(table.weighting) or 0.0)

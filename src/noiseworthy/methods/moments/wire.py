@@ -53,6 +53,8 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
     width = task.dimension // model.outputs
     numbers = width * (width + 1) // 2 + task.dimension + (model.loss == "squared")
     release = Release(noise, of_moments(request.clip_norm, [records], noise.norm))
+    # Rows at right angles need not stay so once they are truncated to the grid: what `MARGIN` leaves free
+    # makes up for it.
     total = NoisedSum.planned(
         release, request.clip_norm, records, numbers, apart=RIGHT_ANGLED[noise.norm], slack=1 - MARGIN
     )

@@ -65,6 +65,8 @@ class MrMtl(FedSGDDPC):
     ) -> tuple[Array, Array]:
         """The noised mean gradient at the owner's model, and this model moved by it and towards the mean."""
         gradient, _ = super().local_update(state._replace(theta=memory), client, (), shard, key)
+        # Noised here and not in `privatize`: the model must move by the very draw that is uploaded, because a
+        # second one would be a second release of the same gradient.
         drawn = named_key(key, Purpose.NOISE, state.round, client)
         noised = super().privatize(state, gradient, client, drawn)
         step = self.steps[state.round]

@@ -8,6 +8,7 @@ from noiseworthy.methods.local import Numbers
 
 def share(step: Numbers | float, pull: Numbers | float) -> Array:
     """kappa = min(1, eta lambda), the share of the way to the mean that a reply draws an owner's model."""
+    # A larger share would swing around the mean, and one above 2 lead away from it for good.
     return jnp.minimum(1.0, jnp.asarray(step) * pull)
 
 

@@ -56,6 +56,7 @@ class PFA(WeiAvg):
         weights, public = self.weights[cohort], self.public[cohort]
         shared = _product(weights * public, uploads)
         noisy = _product(weights * (1 - public), uploads)
+        # Zeros in the place of private uploads leave the span alone, and shapes are the same in all rounds.
         span = top_directions(public[:, None] * uploads, DIRECTIONS)
         projected = _product(_product(span, noisy), span)
         return shared + jnp.where(jnp.any(public > 0), projected, noisy)
@@ -94,6 +95,7 @@ def public_clients(epsilon: ArrayLike) -> NDArray[np.bool_]:
     lower, total = np.cumsum(ascending)[:-1], ascending.sum()
     gap = (total - lower) / (level.size - below) - lower / below
     between = below * (level.size - below) * gap**2
+    # By value and not by place, so that equal budgets are never told apart.
     return level > ascending[np.argmax(between)]
 
 
@@ -116,6 +118,7 @@ def top_directions(rows: Array, count: int) -> Array:
     """
     values, vectors = eigh(_product(rows, rows.T))
     largest = values[-count:, None]
+    # Below the rounding of products an eigenvalue is nothing but rounding, which its root would blow up.
     real = largest > len(rows) * jnp.finfo(values.dtype).eps * values[-1]
     directions = _product(vectors[:, -count:].T, rows)
     return jnp.where(real, directions / jnp.sqrt(jnp.where(real, largest, 1.0)), 0.0)

@@ -104,13 +104,14 @@ def plan(
     asked = _counts(problem, rounds, clients_per_round) if counts is None else counts
     made = participation.stated(problem, asked, clients_per_round, rounds, step)
     how = "all alike" if counts is None else "as DPFL-BCS would ask them"
+    personal = check.non_negative("personal_step", personal_step).item() if name == "privatefl" else 0.0
     return replace(
         made,
         algorithm=name,
         citation=RIVALS[name].citation,
         outcome=f"{participation.training(problem, made.releases, rounds, clients_per_round)}, {how}.",
         momentum=check.in_unit_interval("momentum", momentum, closed_left=True).item(),
-        personal_step=_personal_step(name, personal_step),
+        personal_step=personal,
         notes=notes,
     )
 
@@ -149,8 +150,3 @@ def _counts(problem: Problem, rounds: int, clients_per_round: int) -> NDArray[np
     remedy = f"the federation has {problem.n_clients} clients"
     k = check.count("clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy)
     return uniform_counts(k, t, problem.n_clients)
-
-
-def _personal_step(name: RivalName, step: float) -> float:
-    """The step of what clients keep, 0 where they keep nothing."""
-    return check.non_negative("personal_step", step).item() if name == "privatefl" else 0.0

@@ -74,6 +74,8 @@ class PrivateFL(FedSGDDPC):
         both = jnp.concatenate([memory, state.theta])
         total = self.personal.clipped_gradient_sum(both, shard, jnp.asarray(self.clip_norm), self.norm)
         own, shared = jnp.split(total / self.divisors[client], [memory.size])
+        # A purpose of its own: `privatize` draws the other coordinates of this one release by
+        # `Purpose.NOISE`, and all of them must be independent.
         drawn = named_key(key, Purpose.PERSONAL, state.round, client)
         noise = simulated_noise(drawn, self.family, self.noise[client], memory.size)
         return shared, memory - self.personal_step * (own + noise)
