@@ -69,6 +69,14 @@ def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(fac
         assert len(set(owners[[*learnt, *tested]])) == 1
 
 
+def test_a_real_public_owner_of_one_record_learns_from_it_and_is_scored_on_those_of_others(facts_of):
+    facts = facts_of(sizes=(10, 10), partition="natural")
+    for site in sites(facts, records_of(n=30, owners=np.arange(30)), np.arange(2), 21):
+        assert len(site.own.x) == 1
+        assert np.all(site.x[:, 0] >= 1000), "test records of the public data"
+        assert len(site.x) == len(site.y) == len(site.counts) == 9
+
+
 @pytest.mark.full
 def test_scores_are_those_of_models_made_by_hand(facts_of, space_of, monkeypatch):
     """A shared model that answers everything with class 1 is right as often as class 1 occurs."""
