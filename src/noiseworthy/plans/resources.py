@@ -77,6 +77,11 @@ class Resources:
             unit,
         )
 
+    def of_some(self, clients: NDArray[np.int64]) -> Resources:
+        """Those of some clients, in the order that these have."""
+        paid = (self.cost_per_round[clients], self.cost_per_step[clients], self.budget[clients])
+        return Resources(*paid, self.unit)
+
     def cost(self, communications: ArrayLike, steps: ArrayLike) -> NDArray[np.float64]:
         """What each client spends, shape (N,), for its communications and its local steps."""
         return self.cost_per_round * np.asarray(communications) + self.cost_per_step * np.asarray(steps)

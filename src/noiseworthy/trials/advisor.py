@@ -45,7 +45,7 @@ _NO_TIME = "the time ran out before its turn; give it more with --budget-seconds
 _ROUNDING = 1e-4
 """Difference of losses that is none."""
 Progress = Callable[[str, float], None]
-"""RunState the algorithm that is tried, and the share of all work that is done."""
+"""Told the algorithm that is tried, and the share of all work that is done."""
 
 
 @dataclass(frozen=True)

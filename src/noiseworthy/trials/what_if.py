@@ -304,14 +304,8 @@ def resized(problem: Problem, clients: int) -> Problem:
     kept = order[places.astype(int)] if clients != problem.n_clients else np.arange(clients)
     budget = problem.budget
     few = PrivacyBudget(budget.epsilon[kept], budget.delta[kept], budget.relation, budget.unit)
-    return replace(problem, sizes=problem.sizes[kept], budget=few, resources=_of(problem.resources, kept))
-
-
-def _of(resources: Resources | None, clients: NDArray[np.int64]) -> Resources | None:
-    if resources is None:
-        return None
-    per_client = ("cost_per_round", "cost_per_step", "budget")
-    return replace(resources, **{name: getattr(resources, name)[clients] for name in per_client})
+    resources = problem.resources and problem.resources.of_some(kept)
+    return replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources)
 
 
 def _affordable(resources: Resources, factors: Sequence[float]) -> list[Resources]:
