@@ -130,6 +130,7 @@ class Resources:
         """Local steps that every client can pay for before a single communication; may be infinite."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = (self.budget * (1 + _ROUNDING) - self.cost_per_round) / self.cost_per_step
+        # steps that are free set no limit: over their price of 0 what is left is inf, or NaN if nothing is
         return float(np.floor(np.nanmin([*steps, np.inf])))
 
     def most_iterations(self, probability: float) -> float:

@@ -171,6 +171,7 @@ def search_epsilon(plans: Sequence[Plan]) -> float | None:
     """
     parts = [(plan.release, plan.releases) for plan in plans if plan.release is not None]
     parts += [part for plan in plans if plan.pilot is not None for part in plan.pilot.parts]
+    # once: clients tell ranges before anything is planned, and all plans stand on the same ones
     parts += [] if plans[0].ranges is None else plans[0].ranges.parts
     delta = plans[0].budget.delta
     return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None

@@ -123,6 +123,7 @@ class Bench:
         if treatment not in self._opened:
             proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
             every = on_each(proxies, lambda proxy: _typical(proxy, self.facts.problem.norm))
+            # `fall` is a squared gradient, which goes with the square of the record
             radii = np.array([[1.0, 2.0, 1.0]]) * np.log([[_radius(proxy.task)] for proxy in proxies])
             scale = GradientScale(*np.exp(np.mean(np.log(every) - radii, axis=0)).tolist())
             self._opened[treatment] = proxies, scale
@@ -287,4 +288,5 @@ def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
         np.linalg.norm(gradients, axis=1).mean() ** 2 / unit,
         np.linalg.norm(means, order, axis=1).mean(),
     ]
+    # above 0, as means over proxies are taken of logarithms
     return GradientScale(*np.maximum(sizes, 1e-12).tolist())

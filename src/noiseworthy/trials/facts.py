@@ -115,6 +115,7 @@ class PublicFacts:
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
         resources, trust = problem.resources and problem.resources.of_some(kept), problem.trust
+        # rounded up, so that a trial has no less noise than the federation would
         fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
         trust = replace(trust, **fewer)
         return replace(
