@@ -98,7 +98,7 @@ def _drawn(records: Records, n: int, shares: Real | None, rng: np.random.Generat
 
 
 def _to_shares(y: NDArray, shares: Real | None) -> Real:
-    """What each record counts, so that classes have some shares of them."""
-    if shares is None:
-        return np.ones(len(y))
-    return (shares / np.bincount(y, minlength=len(shares)).clip(1))[y]
+    """What each record counts, so that classes have some shares of them; all alike where none has any."""
+    each = np.ones(len(y)) if shares is None else (shares / np.bincount(y, minlength=len(shares)).clip(1))[y]
+    # an owner may hold nothing but a class of which public data have no test record: no mean is over none
+    return each if np.any(each) else np.ones(len(y))
