@@ -134,13 +134,17 @@ class Bench:
         proxy = proxy or self.proxies(candidate.treatment)[0]
         known = id(space), candidate, id(proxy)
         if known not in self._plans:
-            scale = self.scale(candidate.treatment, proxy.task)
             try:
-                made = space.plan(proxy.problem, proxy.task, scale, candidate.setting)
+                made = self._made(space, candidate, proxy)
             except (InvalidInput, UnsoundClaim):
                 made = None
             self._plans[known] = space, proxy, made  # both are kept, so that no others have their ids
         return self._plans[known][-1]
+
+    def _made(self, space: Space, candidate: Candidate, proxy: Proxy) -> Plan:
+        problem, scale = proxy.problem, self.scale(candidate.treatment, proxy.task)
+        few = space.among(problem.n_clients, self.facts.problem.n_clients)
+        return few.plan(problem, proxy.task, scale, candidate.setting)
 
     def possible(self, space: Space, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that resources, schedules and proofs allow, each plan once.
@@ -153,9 +157,7 @@ class Bench:
             if (made := self.plan(space, candidate)) is not None and made.train:
                 kept.setdefault((_identity(made), candidate.treatment), candidate)
         if not kept:
-            first = candidates[0]
-            proxy = self.proxies(first.treatment)[0]
-            space.plan(proxy.problem, proxy.task, self.scale(first.treatment, proxy.task), first.setting)
+            self._made(space, candidates[0], self.proxies(candidates[0].treatment)[0])
             raise InvalidInput(f"no setting of {space.algorithm} trains; state its counts")
         return list(kept.values())
 

@@ -133,7 +133,8 @@ def _points(
 
     def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         scale = bench.scale(kind, proxy.task)
-        plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
+        few = space.among(proxy.problem.n_clients, problem.n_clients)
+        plans = [_plan(few, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
         return courses(proxy, plans, seeds, marks)
 
     losses, accuracies = (

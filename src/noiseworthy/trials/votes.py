@@ -98,5 +98,6 @@ def frontier(
 
 
 def _uploads(bench: Bench, space: Space, candidate: Candidate) -> int:
+    """Of all clients, of whom those that are tried stand for the others."""
     made = bench.plan(space, candidate)
-    return 0 if made is None else int(made.uploads.sum())
+    return 0 if made is None else round(made.uploads.mean() * bench.facts.problem.n_clients)
