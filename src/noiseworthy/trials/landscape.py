@@ -93,12 +93,9 @@ def landscape(
         on_progress(done / 2)
         if deadline.passed:
             break
-    return _distinct([point for point in points if point.plan.problem.clipping == _mode(points)])
-
-
-def _mode(points: Sequence[TrialPoint]) -> str:
-    """The clipping mode of the first point, which is the winner's: noise under another is another matter."""
-    return points[0].plan.problem.clipping
+    # the first is the winner's: noise under another clipping mode is another matter
+    modes = [point.plan.problem.clipping for point in points]
+    return _distinct([point for point, mode in zip(points, modes, strict=True) if mode == modes[0]])
 
 
 def scaled(problem: Problem, factor: float) -> Problem:
