@@ -42,7 +42,6 @@ class TrialPoint:
         factor: of every epsilon, 1 for the budget of the study.
         loss: over the untrained one, mean over proxies and seeds.
         accuracy: (R^2 of a regression), mean over proxies and seeds.
-        error: standard error of the loss over seeds; not a number for one seed.
         course: of a trial with the plan's own passes, its loss on each proxy after `MARKS` of its rounds,
             mean over seeds, shape (proxies, marks); None of other trials.
     """
@@ -51,7 +50,6 @@ class TrialPoint:
     factor: float
     loss: float
     accuracy: float
-    error: float
     course: NDArray[np.float64] | None = None
 
 
@@ -153,10 +151,9 @@ def _point(
     plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray[np.float64]
 ) -> TrialPoint:
     """From losses of trials, shape (proxies, seeds, marks), and accuracies of shape (proxies, seeds)."""
-    each, course = losses[..., -1].mean(axis=0), losses.mean(axis=1)
-    error = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
-    mean = float(each.mean()), float(accuracies.mean())
-    return TrialPoint(plan, factor, *mean, error, course if course.shape[-1] > 1 else None)
+    loss, course = losses[..., -1].mean(axis=0).mean(), losses.mean(axis=1)
+    kept = course if course.shape[-1] > 1 else None
+    return TrialPoint(plan, factor, float(loss), float(accuracies.mean()), kept)
 
 
 def _distinct(points: Sequence[TrialPoint]) -> list[TrialPoint]:
