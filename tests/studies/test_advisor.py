@@ -327,10 +327,13 @@ def test_flips_are_said_with_their_range_and_a_poor_fit():
 
 @pytest.mark.parametrize(
     ("mode", "says"),
-    [("A", "no property of the loss"), ("B", "a convex loss"), ("E", "a convex loss"), ("D", "as a whole")],
-)
+    [
+        ("A", "as each person's gradient is clipped"), ("B", "a convex loss"), ("E", "a convex loss"),
+        ("D", "as a client counts as a whole"), ("M", "as each record's second moments are clipped"),
+    ],
+)  # fmt: skip
 def test_assumptions_follow_the_clipping_mode(mode, says):
-    problem = SimpleNamespace(clipping=mode, n_clients=4)
+    problem = SimpleNamespace(clipping=mode, n_clients=4, row="person" if mode == "A" else "record")
     plan = SimpleNamespace(algorithm="dp-fedavg", problem=problem, clients_per_round=4, local=None)
     proof, online = assumptions(plan)  # pyright: ignore[reportArgumentType]
     assert says in proof

@@ -269,6 +269,7 @@ def test_a_diverged_cell_never_wins(prepared, plan):
     )
     comparison = compare(plan, *prepared.trained(), study)
     assert all(np.all(np.isinf(c.loss)) for c in comparison.grid if c.setting["rounds"] == 3)
+    assert all(np.all(np.isnan(c.accuracy) == np.isinf(c.loss)) for c in comparison.grid), "no score of NaN"
     diverged = Comparison(comparison.planned, (cell(np.inf, np.inf), cell(1.0, 1.0)), 2.0)
     assert diverged.best.loss[0] == 1.0
 

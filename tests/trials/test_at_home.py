@@ -55,6 +55,16 @@ def test_a_skewed_owner_is_scored_on_classes_in_the_shares_that_it_has(facts_of)
         assert np.isclose(sum(of_tests), 1.0)
 
 
+def test_an_owner_of_a_class_that_no_test_record_has_is_scored_on_all_of_them(facts_of):
+    facts = facts_of(sizes=(30, 30, 30), partition="label-shards", settings={"labels_per_client": 1})
+    records = records_of(n=300)
+    kept = records.test_y == 0
+    records = replace(records, test_x=records.test_x[kept], test_y=records.test_y[kept])
+    found = [site.counts for site in sites(facts, records, np.array([0, 1, 2]), 20)]
+    assert all(counts.sum() > 0 for counts in found), "a mean over nothing is none"
+    assert all(np.ptp(counts) == 0 for counts in found)
+
+
 @pytest.mark.parametrize("seed", [21, 23])
 def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(facts_of, seed):
     """Odd deals have real owners stand for the study's, where both name theirs."""
@@ -67,6 +77,14 @@ def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(fac
         assert (len(learnt), len(tested)) == (size, 4)
         assert not set(learnt) & set(tested)
         assert len(set(owners[[*learnt, *tested]])) == 1
+
+
+def test_a_real_public_owner_of_one_record_learns_from_it_and_is_scored_on_those_of_others(facts_of):
+    facts = facts_of(sizes=(10, 10), partition="natural")
+    for site in sites(facts, records_of(n=30, owners=np.arange(30)), np.arange(2), 21):
+        assert len(site.own.x) == 1
+        assert np.all(site.x[:, 0] >= 1000), "test records of the public data"
+        assert len(site.x) == len(site.y) == len(site.counts) == 9
 
 
 @pytest.mark.full

@@ -11,6 +11,8 @@ import pytest
 
 from noiseworthy.methods.space import Setting
 from noiseworthy.privacy.trust import Trust
+from noiseworthy.tasks import make_task
+from noiseworthy.tasks.reference import Reference
 from noiseworthy.trials import cache, race, search
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.deadline import Deadline
@@ -91,6 +93,17 @@ def test_a_race_under_one_trust_is_not_served_to_another(named):
         json.dumps(cache._problem(replace(bench.facts.problem, **facts)), sort_keys=True) for facts in told
     ]
     assert len({*keys}) == len(keys)
+
+
+def test_a_race_on_records_that_are_seen_against_other_public_data_is_another(named, space_of, folder):
+    """The words of the model name files; two studies may call different ones the same."""
+
+    def seen_against(mean):
+        reference = Reference(np.full(4, mean, np.float32), np.zeros((0, 4), np.float32))
+        made = named(make_task=lambda *_: make_task("softmax", (4,), 3, reference=reference))
+        return cache.place_of(made, space_of("fedsgd-dpc"), [None], 2)
+
+    assert seen_against(0.1) == seen_against(0.1) != seen_against(0.2)
 
 
 def test_public_files_that_change_are_tried_again(named, space_of, folder, tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
+from noiseworthy.trials import crossovers
 from noiseworthy.trials.crossovers import anchored, flip, in_metric
 from noiseworthy.trials.what_if import Curve
 
@@ -57,6 +58,20 @@ def test_a_lead_within_the_doubt_of_the_fits_is_no_flip():
         found = flip(curve(np.full(25, 0.5)), curve(theirs), doubt)
         assert found is not None
         assert (found.above is not None) is flips
+
+
+@pytest.mark.parametrize("errors", [(0.01, float("nan")), (float("nan"), 0.01)])
+def test_no_lead_counts_where_the_error_of_one_of_the_fits_is_not_known(monkeypatch, errors):
+    """Whichever of the two it is: `max` would pass over the one that comes second."""
+    guesses = [SimpleNamespace(bound=SimpleNamespace(left_out=e, quality=""), trusts=list) for e in errors]
+    curves = [curve(np.full(25, 0.5)), curve(np.where(np.array(X) > 15, 0.4, 0.6))]
+    seen = iter(guesses), iter(curves)
+    monkeypatch.setattr(crossovers, "what_if", lambda *_: next(seen[0]))
+    monkeypatch.setattr(crossovers, "_curves", lambda *_: (next(seen[1]),))
+    ours, theirs = SimpleNamespace(name="a"), SimpleNamespace(name="b")
+    found = crossovers.outlook(None, ours, theirs)  # pyright: ignore[reportArgumentType]
+    assert found is not None
+    assert [(one.below, one.above) for one in found.flips] == [(None, None)]
 
 
 def test_of_several_crossings_the_nearest_is_said():

@@ -37,7 +37,7 @@ def problem(family="gaussian", epsilon=1.0, clients=10, unit="record", mode="A")
 def points_of(plans, losses, scores=None):
     scores = 1 - 0.9 * np.asarray(losses) if scores is None else scores
     return [
-        TrialPoint(plan, factor, float(loss), float(score), 0.0)
+        TrialPoint(plan, factor, float(loss), float(score))
         for (factor, plan), loss, score in zip(plans, losses, scores, strict=True)
     ]
 

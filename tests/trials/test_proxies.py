@@ -12,10 +12,14 @@ from noiseworthy.data import load_records
 from noiseworthy.data.prior_columns import Block, size_of
 from noiseworthy.data.prior_images import prior_images
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.methods.space import Setting
 from noiseworthy.plans.resources import Resources
+from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.facts import MOST_CLIENTS
+from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records, same_data
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import TABLES, public_sources
 from noiseworthy.trials.treatment import Treatment
 
@@ -165,6 +169,17 @@ def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
     assert kept.sizes.mean() == pytest.approx(600, rel=0.01)
     np.testing.assert_allclose(kept.budget.epsilon, kept.sizes / 100)
     assert proxy.noise_factor == pytest.approx(np.sqrt(MOST_CLIENTS / 1200))
+
+
+@pytest.mark.parametrize(("stated", "tried"), [(750, 417), (400, 400), (None, None)])
+def test_a_stated_cohort_of_more_clients_than_are_tried_is_as_large_a_share_of_them(facts_of, stated, tried):
+    """Else a study of 900 clients could not ask more than 500; so large a share has the noise of the mean."""
+    bench, space = Bench(facts_of(sizes=(30,) * 900), ["iris"]), Space("fedsgd-dpc", clients_per_round=stated)
+    (first, *_) = bench.possible(space, [Candidate(Setting(2.0, 1.0, 0.5, 1.0))])
+    made = bench.plan(space, first)
+    assert made is not None
+    assert made.clients_per_round == (tried or MOST_CLIENTS)
+    assert len(landscape(bench, space, first, [0])) > 3
 
 
 def test_images_are_resized_to_the_shape_of_the_study(facts_of):

@@ -33,7 +33,7 @@ def guess_of(trust: Trust, asked: int = 10) -> WhatIf:
     def point(factor: float, t: int) -> TrialPoint:
         plan = queries_replies.stated(scaled(facts, factor), t, asked, STEP)
         loss = 0.5 + 0.5 * min(1.0, float(bound.at(plan.problem, t, asked)))
-        return TrialPoint(plan, factor, loss, 1 - loss, 0.0)
+        return TrialPoint(plan, factor, loss, 1 - loss)
 
     points = [point(factor, t) for factor in REACHES for t in (4, 12, 40)]
     return WhatIf.of(fit(points, 0.1), queries_replies.stated(facts, 12, asked, STEP))

@@ -50,7 +50,7 @@ def study(family="gaussian", asked=10, **more):
     bound = RepliesBound(gamma, 1.0, 2.0, 20000.0 if family == "gaussian" else 500.0, no_training=1.0)
     losses = [loss_of(bound, plan.problem, plan.rounds, asked).item() for plan in made]
     points = [
-        TrialPoint(plan, factor, loss, 1 - (1 - START) * loss, 0.0)
+        TrialPoint(plan, factor, loss, 1 - (1 - START) * loss)
         for (factor, plan), loss in zip(plans, losses, strict=True)
     ]
     own = queries_replies.stated(facts, 12, asked, STEP)
@@ -170,7 +170,7 @@ def test_chosen_clients_are_chosen_anew_for_every_count():
         (factor, participation.plan(scaled(facts, factor), {}, rounds=t, clients_per_round=4, step=STEP))
         for factor in REACHES for t in ROUNDS
     ]  # fmt: skip
-    points = [TrialPoint(plan, factor, 0.3 + 0.01 * i, 0.5, 0.0) for i, (factor, plan) in enumerate(plans)]
+    points = [TrialPoint(plan, factor, 0.3 + 0.01 * i, 0.5) for i, (factor, plan) in enumerate(plans)]
     own = next(plan for factor, plan in plans if factor == 1 and plan.rounds == 12)
     guess = WhatIf.of(fit(points, START), own)
     assert guess.along(np.array([12]), 1.0) == pytest.approx(guess.bound.at(own))

@@ -20,6 +20,7 @@ def use_persistent_cache() -> Path:
         return told
     folder = kept_folder()
     jax.config.update("jax_compilation_cache_dir", str(folder))
+    # by default only what took a second is kept; plans by trial run many programs that take less
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return folder

@@ -116,6 +116,7 @@ def _placed(leaf: Array, there: NamedSharding) -> Array:
     """On this process's devices, its parts of what every process holds whole."""
     if there.is_fully_addressable:
         return jax.device_put(leaf, there)
+    # keys have no form in numpy, only what they are made of has
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_placed(jax.random.key_data(leaf), there))
     held = np.asarray(leaf)

@@ -186,6 +186,8 @@ class FlatRecords:
         asked, slots = np.unique(every, return_inverse=True)
         sizes = self.x.sizes[asked]
         starts = np.cumsum(sizes) - sizes
+        # room for a whole slice after the last start: dynamic_slice moves one that reaches past the end back,
+        # and a block would hold records of the client before
         needed = int(sizes.sum()) + max(self.widths[block.level] for block in blocks)
         length = _length(needed, max(1, _LEAST // self.numbers))
         step = np.repeat(np.arange(len(blocks)), lengths)
@@ -199,6 +201,7 @@ class FlatRecords:
         def line(values: list[int] | list[bool], kind: type) -> NDArray[Any]:
             return np.pad(np.array(values, kind), (0, STEPS - len(blocks)))
 
+        # places and slots without a client lie past every array, where writes are dropped; their sizes are 0
         steps = Steps(
             line([block.level for block in blocks], np.int32),
             line([block.ends for block in blocks], np.bool_),

@@ -70,6 +70,7 @@ class ClientMemories:
             if self._files:
                 rows[asked] = self._files[i][at[asked]]
             new = place >= 0
+            # last, because files hold what the checkpoint before held, and these rows are newer
             rows[new] = self._changed[i][place[new]]
             found.append(rows)
         return tuple(found)
@@ -112,6 +113,7 @@ class ClientMemories:
         if not self._files:
             return
         where, rows = self.changes
+        # ascending, so that pages of a file that is larger than memory are each touched once
         order = np.argsort(where)
         for file, new in zip(self._files, rows, strict=True):
             file[where[order]] = new[order]

@@ -35,6 +35,7 @@ def pilot_gradients(
     theta = start_of(task, key)
     uploads, clip = [], jnp.float32(problem.clip_norm)
     for client, (size, noise) in enumerate(zip(problem.sizes, pilot.mechanism.size, strict=True)):
+        # divided by the public size, as the sensitivity is, and by no count of the records at hand
         total = task.clipped_gradient_sum(theta, shards.of(client), clip, problem.norm)
         drawn = named_key(key, Purpose.PILOT, 0, client)
         uploads.append(total / float(size) + simulated_noise(drawn, problem.family, noise, task.dimension))

@@ -68,4 +68,5 @@ def evaluation_rounds(rounds: int, points: int = 25) -> NDArray[np.int64]:
     if rounds <= points:
         return np.arange(rounds + 1)
     spaced = np.linspace(0, np.sqrt(rounds), points + 1) ** 2
+    # the square of a root may end some 1e-10 above the rounds, and its ceiling would be one round too many
     return np.unique(np.concatenate([[0], np.ceil(spaced - 1e-9), [rounds]]).astype(np.int64))

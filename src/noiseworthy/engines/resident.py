@@ -139,6 +139,8 @@ def _trainings(layout: Layout, stacked, states, memory, keys, ends, train: Shard
             after = _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
             if end is None:
                 return after
+            # a training that is over computes on beside the others, with whom its padded schedule names, and
+            # all of that is thrown away: ledgers are charged for the rounds that are kept
             goes_on = t < end
             return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), after, carry)
 
@@ -200,6 +202,7 @@ def _round(
         part, own = _sum_in_blocks(reply, (places, clients, own), most // elements)
         memory = jax.tree.map(lambda old, new, kept=kept: old.at[kept].set(new), memory, own)
         total = total + part
+    # noise after the sum over devices: each draws the same one from the same key, and it must count once
     total = layout.summed(jnp.asarray(total))
     if not layout.single_uploads:
         total = total + algorithm.aggregate_noise(

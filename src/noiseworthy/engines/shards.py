@@ -138,6 +138,7 @@ def _content(federation: Federation) -> bytes:
 
 def _placed(array: NDArray) -> Array:
     """A copy on the device; `jnp.asarray` would compile a program for each shape."""
+    # device_put may share the memory of an array, which a caller may change in place later
     return jax.device_put(np.array(array))
 
 
@@ -181,6 +182,7 @@ def end_to_end(train: Batch, most: int) -> Group:
     fill = -len(clients) % blocks
     clients, places = (np.pad(one, (0, fill), mode="edge") for one in (clients, places))
     mask = held[clients, places][:, None]
+    # not mask[-fill:], which is all of it where nothing is filled up
     mask[len(mask) - fill :] = 0.0
     x, y = (leaf[clients, places][:, None] for leaf in (train.x, train.y))
     return Group(_placed(clients), Batch(x, y, _placed(mask)))

@@ -96,9 +96,11 @@ class SideBySide(NamedTuple):
         if rounds > shortest:
             raise InvalidInput(f"a schedule of {shortest} rounds cannot run {rounds} rounds")
         paid = _once(planned, [0] * len(seeds))
+        # `paid` keeps its rows, so that no two of them have one id
         ledgers = {id(row): Ledger.open(row) for row in paid}
         opened = [ledgers[id(row)] for row in paid]
         cohorts = _once([one.cohorts for one in algorithms], seeds)
+        # asked only whether the whole schedule is paid for: each segment charges its rounds before it runs
         _charged(opened, cohorts, lasts, slice(rounds))
         return cls(_stack(algorithms), _keys(np.asarray(seeds, np.uint32)), opened, cohorts, lasts)
 
@@ -172,6 +174,7 @@ def simulate(
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
+        # charged here, and paid for by `before_segment`, before a round runs: what is killed later has spent
         ledgers = _charged(ledgers, cohorts, lasts, slice(done.round, int(stop)))
         before_segment(done.round, int(stop))
         states, memory = run((done.round, int(stop)), states, memory)

@@ -80,6 +80,7 @@ def _training(
         upcoming = next(windows, None)  # while the device computes
         kept = [np.asarray(leaf)[: len(window.asked)] for leaf in jax.tree.leaves(memory)]
         memories.write(place, window.asked, tuple(kept))
+        # where clients keep nothing, nothing else waits, and windows would pile up before a slower device
         jax.block_until_ready(state.theta)
         window = upcoming
     return state
@@ -124,6 +125,7 @@ def _window(
                 upload, own = client_step(algorithm, state, client, own, shard, key)
             else:
                 upload, own = algorithm.local_update(state, client, own, shard, key)
+            # a place without a client has an upload of noise alone, which must not enter the sum
             return jnp.where(size > 0, upload, 0), own
 
         part = jax.tree.map(lambda leaf: leaf[:few], (step.clients, step.starts, step.sizes, weight, own))
@@ -154,6 +156,7 @@ def _window(
     def body(k: Array, carry: tuple[ServerState, Array, Memory]) -> tuple[ServerState, Array, Memory]:
         state, total, memory = carry
         step: Steps = jax.tree.map(lambda leaf: leaf[k], steps)
+        # a slot without a client reads the last row, whoever has it; what becomes of it is dropped below
         own = jax.tree.map(lambda leaf: leaf.at[step.slots].get(mode="clip"), memory)
         weight = None if weights is None else weights[k]
         branches = [partial(block, level) for level in range(len(widths))]

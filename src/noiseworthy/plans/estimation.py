@@ -171,6 +171,7 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
     filled = PrivacyFilter.open(budget, problem.family)
     size = problem.law.paid_in.noise(sensitivity.value, budget, share, 1)
     pilot = Release(problem.law.noise(size), sensitivity)
+    # what the filter leaves after this very pilot, and not 1 - share of it: rounding is paid for, too
     return pilot, replace(problem, budget=filled.charge(pilot, 1).remaining)
 
 
@@ -216,6 +217,7 @@ def bought_constants(
     spread = weights @ (np.sum(np.square(gradients), axis=1) - dimension * variance)
     mean = weights @ gradients
     start = max(float(mean @ mean - dimension * np.square(weights) @ variance), 0.0)
+    # the mean square is at least the square of the mean, but not always once the noise is taken off both
     spread = max(float(spread), start)
     price = f"{problem.law.paid_in.symbol} {np.max(pilot.shift):.3g}"
     values = {

@@ -92,6 +92,7 @@ class NoisySteps(_Steps):
         What the noise must pay for: steps that a record is not in do not depend on it
         (docs/theory/accounting.md#subsampled-records).
         """
+        # the last pass counts whole where it is cut short: any record may have been in what was done of it
         return -(-np.asarray(iterations) // self.batches(sizes))
 
     def taken(self, uploads: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
@@ -147,6 +148,7 @@ class Coins:
     @cached_property
     def flips(self) -> NDArray[np.bool_]:
         """theta_0..theta_{T-1}, shape (T,): whether clients communicate after each iteration."""
+        # a stream of its own: a study may use one seed for coins and for schedules
         generator = np.random.default_rng([self.seed, 0xC0175])
         return generator.random(self.iterations) < self.probability
 

@@ -396,6 +396,7 @@ def _weighed(
     """shares^(1-q) / noise^(power q) over their sum."""
     if not weighting or not np.all(noise > 0):
         return shares
+    # in logarithms less their greatest: the sum is at least 1 and finite, however far noises are apart
     log = (1 - weighting) * np.log(shares) - power * weighting * np.log(noise)
     weights = np.exp(log - log.max())
     return weights / weights.sum()

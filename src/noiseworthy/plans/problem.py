@@ -264,6 +264,8 @@ class Problem:
         values = np.array([self._weighted_noise_at(int(k)) for k in grid])
         from scipy.interpolate import PchipInterpolator  # here, because it is slow to load
 
+        # monotone between knots, where a smooth spline could let more uploads need less noise; in logarithms,
+        # as noise is nearly a power of their number
         return np.exp(PchipInterpolator(np.log(grid), np.log(values))(np.log(releases)))
 
     def _knots(self, most: int) -> NDArray[np.int64]:
@@ -282,6 +284,7 @@ class Problem:
     def _weighted_noise_at(self, releases: int) -> float:
         size = self.sensitivity.value * self._unit_noise(releases)
         parts = np.square(self.weights * size) * self.law.variance_factor
+        # in a sum everybody adds as much as the client that needs most (`Sharing.shares`)
         each = np.full_like(parts, parts.max()) if self.trust.in_sums else parts
         return float(self.dimension * np.sum(each))
 
@@ -306,7 +309,7 @@ class Problem:
         known = np.log(noise_of(family, some, releases))
         from scipy.interpolate import PchipInterpolator
 
-        return np.exp(PchipInterpolator(np.log(knots), known)(np.log(np.clip(budget.epsilon, low, high))))
+        return np.exp(PchipInterpolator(np.log(knots), known)(np.log(budget.epsilon)))
 
 
 class Sketch(Problem):

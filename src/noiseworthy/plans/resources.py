@@ -77,6 +77,11 @@ class Resources:
             unit,
         )
 
+    def of_some(self, clients: NDArray[np.int64]) -> Resources:
+        """Those of some clients, in the order that these have."""
+        paid = (self.cost_per_round[clients], self.cost_per_step[clients], self.budget[clients])
+        return Resources(*paid, self.unit)
+
     def cost(self, communications: ArrayLike, steps: ArrayLike) -> NDArray[np.float64]:
         """What each client spends, shape (N,), for its communications and its local steps."""
         return self.cost_per_round * np.asarray(communications) + self.cost_per_step * np.asarray(steps)
@@ -125,6 +130,7 @@ class Resources:
         """Local steps that every client can pay for before a single communication; may be infinite."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = (self.budget * (1 + _ROUNDING) - self.cost_per_round) / self.cost_per_step
+        # steps that are free set no limit: over their price of 0 what is left is inf, or NaN if nothing is
         return float(np.floor(np.nanmin([*steps, np.inf])))
 
     def most_iterations(self, probability: float) -> float:

@@ -11,7 +11,8 @@ from noiseworthy.sweeps.typed_advice import OF_TUNED, AdviceValues, AdvisedPart,
 SPREAD_WARNING = 0.1
 """Lost gain on one public data set above which a plan is warned of."""
 _CONVEX = "privacy: a convex loss and steps of at most 2 over its smoothness"
-_ONE_STEP = "privacy: no property of the loss, as each record's gradient is clipped"
+_ONE_STEP = "privacy: no property of the loss, as each {row}'s gradient is clipped"
+_MOMENTS = "privacy: no property of the loss, as each record's second moments are clipped"
 _WHOLE = "privacy: no property of the loss, as a client counts as a whole"
 
 
@@ -33,9 +34,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
 
 def _proof(plan: Plan) -> str:
-    if plan.problem.clipping in ("B", "E"):
-        return _CONVEX
-    return _ONE_STEP if plan.problem.clipping == "A" else _WHOLE
+    if plan.problem.clipping == "A":
+        return _ONE_STEP.format(row=plan.problem.row)
+    return {"B": _CONVEX, "E": _CONVEX, "M": _MOMENTS}.get(plan.problem.clipping, _WHOLE)
 
 
 # What to do -------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Cell:
     Attributes:
         setting: where it lies on the axes.
         loss: final test losses, infinite if diverged, shape (S,).
-        accuracy: shape (S,).
+        accuracy: final test scores, NaN if diverged, shape (S,).
         theta: parameters that the first seed ended with, shape (p,); None of what was not trained.
     """
 
@@ -134,8 +134,10 @@ def run_grid(
 
 
 def _cell(plan: Plan, run: Run) -> Cell:
-    loss = np.where(np.isfinite(run.final_loss), run.final_loss, np.inf)
-    return Cell(setting_of(plan), loss, run.final_accuracy, run.theta[0])
+    diverged = ~np.isfinite(run.final_loss)
+    # outputs of NaN name the first class, so that a diverged model would score as that constant answer does
+    accuracy = np.where(diverged, np.nan, run.final_accuracy)
+    return Cell(setting_of(plan), np.where(diverged, np.inf, run.final_loss), accuracy, run.theta[0])
 
 
 def compare(
@@ -169,6 +171,7 @@ def search_epsilon(plans: Sequence[Plan]) -> float | None:
     """
     parts = [(plan.release, plan.releases) for plan in plans if plan.release is not None]
     parts += [part for plan in plans if plan.pilot is not None for part in plan.pilot.parts]
+    # once: clients tell ranges before anything is planned, and all plans stand on the same ones
     parts += [] if plans[0].ranges is None else plans[0].ranges.parts
     delta = plans[0].budget.delta
     return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None

@@ -199,6 +199,7 @@ def train_contest(
         part = _part(on_progress, contest, before, before + len(points))
         runs = carried_out_each(plans, site.task, site.shards, contest.seeds, _looks, part)
         for point in points:
+            # entries come first: zip ends with them before it takes, and loses, a run of the next point
             entries = tuple(_trained(entry, run) for entry, run in zip(point.entries, runs, strict=False))
             trained.append(replace(point, entries=entries))
     return replace(contest, points=tuple(trained))

@@ -45,7 +45,7 @@ _NO_TIME = "the time ran out before its turn; give it more with --budget-seconds
 _ROUNDING = 1e-4
 """Difference of losses that is none."""
 Progress = Callable[[str, float], None]
-"""RunState the algorithm that is tried, and the share of all work that is done."""
+"""Told the algorithm that is tried, and the share of all work that is done."""
 
 
 @dataclass(frozen=True)
@@ -210,13 +210,9 @@ class _Clock:
     def __init__(self, seconds: float):
         self._end = time.monotonic() + seconds
 
-    @property
-    def left(self) -> float:
-        return self._end - time.monotonic()
-
     def share(self, own: int, others: int) -> Deadline:
         """The time of a race by its effort, beside that of all that are still to run."""
-        return Deadline(max(self.left, 0.0) * own / (own + others))
+        return Deadline(max(self._end - time.monotonic(), 0.0) * own / (own + others))
 
 
 def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[[float], None]]:

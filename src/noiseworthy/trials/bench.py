@@ -123,6 +123,7 @@ class Bench:
         if treatment not in self._opened:
             proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
             every = on_each(proxies, lambda proxy: _typical(proxy, self.facts.problem.norm))
+            # `fall` is a squared gradient, which goes with the square of the record
             radii = np.array([[1.0, 2.0, 1.0]]) * np.log([[_radius(proxy.task)] for proxy in proxies])
             scale = GradientScale(*np.exp(np.mean(np.log(every) - radii, axis=0)).tolist())
             self._opened[treatment] = proxies, scale
@@ -133,13 +134,17 @@ class Bench:
         proxy = proxy or self.proxies(candidate.treatment)[0]
         known = id(space), candidate, id(proxy)
         if known not in self._plans:
-            scale = self.scale(candidate.treatment, proxy.task)
             try:
-                made = space.plan(proxy.problem, proxy.task, scale, candidate.setting)
+                made = self._made(space, candidate, proxy)
             except (InvalidInput, UnsoundClaim):
                 made = None
             self._plans[known] = space, proxy, made  # both are kept, so that no others have their ids
         return self._plans[known][-1]
+
+    def _made(self, space: Space, candidate: Candidate, proxy: Proxy) -> Plan:
+        problem, scale = proxy.problem, self.scale(candidate.treatment, proxy.task)
+        few = space.among(problem.n_clients, self.facts.problem.n_clients)
+        return few.plan(problem, proxy.task, scale, candidate.setting)
 
     def possible(self, space: Space, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that resources, schedules and proofs allow, each plan once.
@@ -152,9 +157,7 @@ class Bench:
             if (made := self.plan(space, candidate)) is not None and made.train:
                 kept.setdefault((_identity(made), candidate.treatment), candidate)
         if not kept:
-            first = candidates[0]
-            proxy = self.proxies(first.treatment)[0]
-            space.plan(proxy.problem, proxy.task, self.scale(first.treatment, proxy.task), first.setting)
+            self._made(space, candidates[0], self.proxies(candidates[0].treatment)[0])
             raise InvalidInput(f"no setting of {space.algorithm} trains; state its counts")
         return list(kept.values())
 
@@ -287,4 +290,5 @@ def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
         np.linalg.norm(gradients, axis=1).mean() ** 2 / unit,
         np.linalg.norm(means, order, axis=1).mean(),
     ]
+    # above 0, as means over proxies are taken of logarithms
     return GradientScale(*np.maximum(sizes, 1e-12).tolist())

@@ -21,6 +21,7 @@ from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError
 from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.race import Price, Result
@@ -47,6 +48,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
         "facts": _facts(bench.facts),
         "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
         "weights": bench.weights.tolist(),
+        "reference": _reference(bench.facts),
         "space": asdict(space),
         "treatments": [kind and asdict(kind) for kind in treatments],
         "seeds": seeds,
@@ -120,6 +122,14 @@ def _facts(facts: PublicFacts) -> dict[str, Any]:
         "label_octaves", "label_noise", "columns", "record_size", "class_shares", "metric", "for_owners",
     )  # fmt: skip
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
+
+
+def _reference(facts: PublicFacts) -> dict[str, str]:
+    """Digests of what records are seen against, of which `model` holds names that are relative to a study."""
+    task = facts.make_task(facts.record_shape, facts.classes, None)
+    seen = task.preparation.reference if isinstance(task, LinearModel) else None
+    numbers = {} if seen is None else seen.arrays(len(seen.directions))
+    return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in numbers.items()}
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -199,6 +199,7 @@ def _few(
     shares: NDArray[np.float64],
 ) -> list[Outcomes]:  # fmt: skip
     """`_side_by_side` on a deal of each proxy, for no more plans and seeds than a program has room for."""
+    # the first plan is the longest: shorter ones, of which only the end is scored, stand still until then
     at, (filled, paired) = np.ceil(plans[0].rounds * shares).astype(int), _filled(plans, seeds, width)
     found, shape, asked = [], (len(filled), len(paired)), np.s_[: len(plans), : len(seeds)]
     for proxy, (deal, run) in zip(proxies, _runs(proxies, filled, paired, number, at), strict=True):
@@ -330,6 +331,7 @@ def _as_one(plan: Plan) -> bool:
     if law_of(plan.problem.family).stable or plan.parts > 1 or plan.clients_per_round < len(plan.noise):
         return False
     variances = np.square(plan.weights * plan.noise)
+    # (sum v)^2 / sum v^2 is n for n noises of one size; the excess kurtosis of a sum is as many times less
     return bool(variances.sum() ** 2 >= _MANY * np.sum(variances**2))
 
 

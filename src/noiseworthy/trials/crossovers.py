@@ -77,7 +77,8 @@ def outlook(bench: Bench, ours: Entry, theirs: Entry, seconds: float = np.inf) -
     if mine is None or other is None:
         return None
     near, far = _curves(bench, mine, ours), _curves(bench, other, theirs)
-    doubt = max(mine.bound.left_out, other.bound.left_out)
+    # not `max`, which gives NaN or not by the order of the two: an error that is not known lets no lead count
+    doubt = float(np.maximum(mine.bound.left_out, other.bound.left_out))
     flips = [flip(a, b, doubt) for a, b in zip(near, far, strict=True)]
     fits = (mine.bound.quality, other.bound.quality)
     trusts = tuple(one.as_dict() for one in mine.trusts())

@@ -7,11 +7,9 @@ from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
-from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.means import MeanRelease
@@ -116,17 +114,11 @@ class PublicFacts:
         )
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
-        resources, trust = _of(problem.resources, kept), problem.trust
+        resources, trust = problem.resources and problem.resources.of_some(kept), problem.trust
+        # rounded up, so that a trial has no less noise than the federation would
         fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
         trust = replace(trust, **fewer)
         return replace(
             self,
             problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources, trust=trust),
         )
-
-
-def _of(resources: Resources | None, clients: NDArray[np.int64]) -> Resources | None:
-    if resources is None:
-        return None
-    per_client = ("cost_per_round", "cost_per_step", "budget")
-    return replace(resources, **{name: getattr(resources, name)[clients] for name in per_client})

@@ -42,7 +42,6 @@ class TrialPoint:
         factor: of every epsilon, 1 for the budget of the study.
         loss: over the untrained one, mean over proxies and seeds.
         accuracy: (R^2 of a regression), mean over proxies and seeds.
-        error: standard error of the loss over seeds; not a number for one seed.
         course: of a trial with the plan's own passes, its loss on each proxy after `MARKS` of its rounds,
             mean over seeds, shape (proxies, marks); None of other trials.
     """
@@ -51,7 +50,6 @@ class TrialPoint:
     factor: float
     loss: float
     accuracy: float
-    error: float
     course: NDArray[np.float64] | None = None
 
 
@@ -93,12 +91,9 @@ def landscape(
         on_progress(done / 2)
         if deadline.passed:
             break
-    return _distinct([point for point in points if point.plan.problem.clipping == _mode(points)])
-
-
-def _mode(points: Sequence[TrialPoint]) -> str:
-    """The clipping mode of the first point, which is the winner's: noise under another is another matter."""
-    return points[0].plan.problem.clipping
+    # the first is the winner's: noise under another clipping mode is another matter
+    modes = [point.plan.problem.clipping for point in points]
+    return _distinct([point for point, mode in zip(points, modes, strict=True) if mode == modes[0]])
 
 
 def scaled(problem: Problem, factor: float) -> Problem:
@@ -133,7 +128,8 @@ def _points(
 
     def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         scale = bench.scale(kind, proxy.task)
-        plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
+        few = space.among(proxy.problem.n_clients, problem.n_clients)
+        plans = [_plan(few, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
         return courses(proxy, plans, seeds, marks)
 
     losses, accuracies = (
@@ -155,10 +151,9 @@ def _point(
     plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray[np.float64]
 ) -> TrialPoint:
     """From losses of trials, shape (proxies, seeds, marks), and accuracies of shape (proxies, seeds)."""
-    each, course = losses[..., -1].mean(axis=0), losses.mean(axis=1)
-    error = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
-    mean = float(each.mean()), float(accuracies.mean())
-    return TrialPoint(plan, factor, *mean, error, course if course.shape[-1] > 1 else None)
+    loss, course = losses[..., -1].mean(axis=0).mean(), losses.mean(axis=1)
+    kept = course if course.shape[-1] > 1 else None
+    return TrialPoint(plan, factor, float(loss), float(accuracies.mean()), kept)
 
 
 def _distinct(points: Sequence[TrialPoint]) -> list[TrialPoint]:

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.trust import Trust
@@ -87,10 +86,7 @@ def _gain(bench: Bench, space: Space, winner: Candidate, changed: Callable[[Prox
 
     def on(proxy: Proxy) -> float | None:
         other = changed(proxy)
-        try:
-            plan = bench.plan(space, winner, other)
-        except InvalidInput:
-            return None
+        plan = bench.plan(space, winner, other)
         if plan is None or not plan.train:
             return None
         *_, theta = of_each([other], [plan], seeds, LAST, models=True)[0]

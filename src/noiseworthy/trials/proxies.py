@@ -86,11 +86,13 @@ class Proxy:
         """The proxy of a source, its records treated as the study says or as it might."""
         few, records = facts.thinned(), public_records(facts, source, data_dir)
         task = facts.make_task(records.record_shape, records.classes, treatment, source)
+        # noises of N uploads, m of which hide a record together, leave 1/(N m) of a variance in their mean
         kept = [of.problem.n_clients * of.problem.hidden_among(None) for of in (few, facts)]
         factor = float(np.sqrt(kept[0] / kept[1]))
         if treatment is not None and treatment.centred and isinstance(task, LinearModel):
             task, few = centred(task, few, records, factor), few.paying(treatment)
         if facts.label_noise:
+            # not by `hash`, which differs between processes: a plan must come out the same again
             off = _SIGNS[sum(source.encode()) % 2] * facts.label_noise
             task = starting_at(task, float(records.y.mean()) + off)
         return cls(few, records, task, factor)

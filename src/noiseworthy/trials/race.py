@@ -160,7 +160,7 @@ def race(
         entered = bench.possible(
             space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
         )
-        drawn = _drawn(fresh, _seeds_of(bench, rung, len(entered)))
+        drawn = list(islice(fresh, _seeds_of(bench, rung, len(entered))))
         scores = bench.scores(space, entered, drawn, at_home=rung.at_home)
         if (scores.missed is None) != (standing.scores.missed is None):
             best = np.ones(len(bench.sources))  # of something else
@@ -191,7 +191,7 @@ def _coarse(
     deadline: Deadline, on_progress: Callable[[float], None],
 ) -> _Standing:  # fmt: skip
     """The first grid under every treatment, as far as the time goes; at least under the first."""
-    seeds, standing = _drawn(fresh, effort.seeds), None
+    seeds, standing = list(islice(fresh, effort.seeds)), None
     for done, kind in enumerate(kinds, start=1):
         steep = bench.facts.problem.law.exponent == 2
         settings = space.first(steep, effort.stride)
@@ -204,10 +204,6 @@ def _coarse(
     if standing is None:
         raise InvalidInput("treatments must name at least one way to treat records, got none; use [None]")
     return standing
-
-
-def _drawn(fresh: Iterator[int], seeds: int) -> list[int]:
-    return list(islice(fresh, seeds))
 
 
 def _result(

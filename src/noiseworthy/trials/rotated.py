@@ -51,6 +51,7 @@ class Rotated(LinearModel):
         rows = self.rows(batch.x)
         outputs = theta.reshape(self._width, self.outputs).T @ rows.T
         slopes = jax.vmap(jax.grad(LINEAR_LOSSES[self.loss]), in_axes=(1, 0), out_axes=1)(outputs, batch.y)
+        # the norm of the product of a record and its slope is the product of their norms, in L1 as in L2
         sizes = batch.x[:, -1] * upper_norm(slopes.T, norm)
         kept = jnp.where(batch.mask > 0, batch.mask * clip(slopes.T, sizes, clip_norm).T, 0.0)
         return (kept @ rows).T.ravel()

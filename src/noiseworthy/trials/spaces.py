@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import Free, GradientScale, Grid, SearchSpace, Setting
@@ -53,6 +53,11 @@ class Space(Free):
             for clip in (grid.clips[::stride] if self.clip_norm is None else (1.0,))
             for reach in (grid.reaches[::stride] if self.step_size is None else (1.0,))
         ]
+
+    def among(self, few: int, clients: int) -> Space:
+        """The same where few stand for all clients, and so as large a share of them for a larger cohort."""
+        b = self.clients_per_round
+        return self if b is None or b <= few else replace(self, clients_per_round=round(b * few / clients))
 
     def plan(self, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
         """The plan of a setting.

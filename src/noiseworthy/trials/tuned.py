@@ -149,6 +149,7 @@ def _scored(task: Task, site: Site, models: Parameters, variance: float) -> tupl
     for first in range(0, len(models), width):
         few = models[first : first + width]
         each = np.asarray(_losses(task, jnp.asarray(few), jnp.asarray(x), jnp.asarray(y)), np.float64)
+        # 0 times the infinite loss of a row that only fills up would be NaN
         losses.append(np.where(counts > 0, each, 0.0) @ counts)
         scores.append(merits_of_each(cast("LinearModel | ModelTask", task), few, x, y, variance) @ counts)
     return np.concatenate(losses), np.concatenate(scores)

@@ -18,7 +18,7 @@ from noiseworthy.trials.dealing import TEST_RECORDS, dealt, real_owners
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 
 _HELD_OUT = 0.2
-"""Share of a real public owner's records that its models are scored on."""
+"""Share of a real public owner's records that its models are scored on; of an only one, the test records."""
 
 
 class Site(NamedTuple):
@@ -64,10 +64,12 @@ def sites(facts: PublicFacts, records: Records, places: NDArray[np.int64], seed:
     if (stood_for := real_owners(facts, records, seed, rng)) is not None:
         for place in places:
             own = rng.permutation(stood_for[place])
-            held_out = max(1, round(_HELD_OUT * len(own)))
+            # an only record is learnt from: nothing can be learnt from none
+            held_out = min(max(1, round(_HELD_OUT * len(own))), len(own) - 1)
             learnt, tested = own[held_out:][: sizes[place]], own[:held_out]
-            scored = records.x[tested], records.y[tested], np.ones(len(tested))
-            yield Site(Own(records.x[learnt], records.y[learnt]), *scored)
+            mine, others = (records.x[tested], records.y[tested]), (records.test_x, records.test_y)
+            x, y = mine if held_out else others
+            yield Site(Own(records.x[learnt], records.y[learnt]), x, y, np.ones(len(y)))
         return
     tested = rng.permutation(len(records.test_x))[:TEST_RECORDS]
     x, y = records.test_x[tested], records.test_y[tested]
@@ -96,7 +98,7 @@ def _drawn(records: Records, n: int, shares: Real | None, rng: np.random.Generat
 
 
 def _to_shares(y: NDArray, shares: Real | None) -> Real:
-    """What each record counts, so that classes have some shares of them."""
-    if shares is None:
-        return np.ones(len(y))
-    return (shares / np.bincount(y, minlength=len(shares)).clip(1))[y]
+    """What each record counts, so that classes have some shares of them; all alike where none has any."""
+    each = np.ones(len(y)) if shares is None else (shares / np.bincount(y, minlength=len(shares)).clip(1))[y]
+    # an owner may hold nothing but a class of which public data have no test record: no mean is over none
+    return each if np.any(each) else np.ones(len(y))

@@ -78,6 +78,7 @@ def settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: 
 
     def cheapest(more: float, treatments: Sequence[Treatment | None]) -> int:
         near: list[int] = np.flatnonzero(votes <= votes.min() + more).tolist()
+        # never empty: the gentlest is within `_TIE` of the best, and so within what fewer uploads may cost
         free = [i for i in near if gentleness(i) >= least and candidates[i].treatment in treatments]
         return min(free, key=lambda place: (_uploads(bench, space, candidates[place]), votes[place]))
 
@@ -97,5 +98,6 @@ def frontier(
 
 
 def _uploads(bench: Bench, space: Space, candidate: Candidate) -> int:
+    """Of all clients, of whom those that are tried stand for the others."""
     made = bench.plan(space, candidate)
-    return 0 if made is None else int(made.uploads.sum())
+    return 0 if made is None else round(made.uploads.mean() * bench.facts.problem.n_clients)

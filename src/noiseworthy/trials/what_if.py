@@ -157,6 +157,8 @@ class WhatIf:
 
     def _falling(self, points: Sequence[BestCounts]) -> list[BestCounts]:
         """Points along a limit: who may do more can do as well as who may do less, whatever a form says."""
+        # less is raised to what more loses, and not more lowered to what less does: of few rounds a form is
+        # extrapolated, and trials had those that a larger limit allows
         losses = np.maximum.accumulate([point.loss for point in points][::-1])[::-1]
         scores = self.bound.accuracy(losses)
         return [
@@ -179,6 +181,7 @@ class WhatIf:
             problem: the study's with another budget, other clients or resources.
             most_uploads: that a client may make besides what its resources pay for.
         """
+        # the noise of such a cohort is infinite, which the form of a bound turns into NaN
         if problem.trust.least_cohort > self._asked(problem):
             most_uploads = 0
         counts = self._counts(problem, most_uploads)
@@ -245,6 +248,7 @@ class WhatIf:
         """The rounds trialled, with those of the plan, or fewer where they are not paid for."""
         paid = min(most_uploads, problem.most_uploads(self._shape.steps(work)))
         low, high = self._range(problem)
+        # inf // b is NaN where nothing is scarce, which min passes over because it comes second
         high = min(high, paid * problem.n_clients // self._asked(problem))
         if high < 1:
             return np.empty(0, np.int64)
@@ -304,14 +308,8 @@ def resized(problem: Problem, clients: int) -> Problem:
     kept = order[places.astype(int)] if clients != problem.n_clients else np.arange(clients)
     budget = problem.budget
     few = PrivacyBudget(budget.epsilon[kept], budget.delta[kept], budget.relation, budget.unit)
-    return replace(problem, sizes=problem.sizes[kept], budget=few, resources=_of(problem.resources, kept))
-
-
-def _of(resources: Resources | None, clients: NDArray[np.int64]) -> Resources | None:
-    if resources is None:
-        return None
-    per_client = ("cost_per_round", "cost_per_step", "budget")
-    return replace(resources, **{name: getattr(resources, name)[clients] for name in per_client})
+    resources = problem.resources and problem.resources.of_some(kept)
+    return replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources)
 
 
 def _affordable(resources: Resources, factors: Sequence[float]) -> list[Resources]:
