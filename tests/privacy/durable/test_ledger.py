@@ -271,6 +271,7 @@ def test_a_file_that_is_no_ledger_is_left_alone(path):
     assert path.read_bytes() == before
     with pytest.raises(LedgerError, match="is no privacy ledger"):
         DurableLedger.open(path)
+    assert path.read_bytes() == before
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT * FROM somebody").fetchall() == [("else",)]
     path.write_bytes(b"just text, long enough to be looked at by a database" * 50)
@@ -288,6 +289,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
         DurableLedger.open(tmp_path / "file" / "ledger.sqlite")
+
+
+@pytest.mark.parametrize("word", ["full", "locked", "readonly"])
+def test_the_remedy_is_for_what_went_wrong_and_not_for_what_a_folder_is_called(word, tmp_path):
+    folder = tmp_path / word / "ledger.sqlite"
+    folder.mkdir(parents=True)
+    with pytest.raises(LedgerError, match="is damaged"):
+        DurableLedger.open(folder)
 
 
 def test_a_read_only_ledger_is_shown_and_refuses_to_spend(used):

@@ -109,24 +109,30 @@ def connected(path: Path) -> sqlite3.Connection:
 
 def _prepared(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA foreign_keys = ON")
+    _is_new(db, path)  # before the journal mode, which is written into the file, whosever that is
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     with transaction(db):
-        (mark,) = db.execute("PRAGMA application_id").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not mark and not tables:
+        # asked again, because another process may have made it since
+        if _is_new(db, path):
             _make(db)
-        elif mark == BACKUP:
-            raise LedgerError(
-                f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
-            )
-        elif mark != APPLICATION:
-            raise LedgerError(
-                f"{path} is no privacy ledger of this version; name another file, nothing was spent"
-            )
         for table, columns in LATER.items():
             db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
+
+
+def _is_new(db: sqlite3.Connection, path: Path) -> bool:
+    (mark,) = db.execute("PRAGMA application_id").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if mark == BACKUP:
+        raise LedgerError(
+            f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
+        )
+    if mark != APPLICATION and (mark or tables):
+        raise LedgerError(
+            f"{path} is no privacy ledger of this version; name another file, nothing was spent"
+        )
+    return not mark
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -167,7 +173,8 @@ def named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise LedgerError(f"ledger {path} {_reason(str(error).lower())} ({error})") from None
+        said = getattr(error, "strerror", None) or str(error)  # without the path, which may hold any word
+        raise LedgerError(f"ledger {path} {_reason(said.lower())} ({error})") from None
 
 
 def _reason(error: str) -> str:
