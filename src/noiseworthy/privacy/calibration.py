@@ -128,7 +128,7 @@ def _confirmed(release: Release, releases: ArrayLike, budget: PrivacyBudget) -> 
         size = np.where(more, size * (1 + 1e-12), size)  # the last bits of a division, never more
         release = replace(release, mechanism=law.noise(size))
     raise UnsoundClaim(
-        "clients asked in secret that differ in both budget and weight are too many to be counted one by one; "
+        "clients asked in secret that differ in both budget and weight are more than are counted one by one; "
         "use one epsilon and delta for all"
         if release.sampled_clients
         else "calibration could not be confirmed by the accountant; please report this budget"

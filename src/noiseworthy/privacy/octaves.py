@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import RELATIONS, Relation
-from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm
+from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm
 
 OCTAVES = 12
 """That are told apart: down to a two-thousandth of the bound."""
@@ -61,7 +61,7 @@ def of_octave_counts(norm: Norm, relation: Relation) -> float:
         (2.0, 1.0)
     """
     check.one_of("relation", relation, RELATIONS)
-    return {"l1": OPPOSITE, "l2": RIGHT_ANGLED}[norm][norm] if relation == "replace-one" else 1.0
+    return RIGHT_ANGLED[norm] if relation == "replace-one" else 1.0
 
 
 class Told(NamedTuple):

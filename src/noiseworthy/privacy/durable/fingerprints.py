@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noiseworthy.privacy.durable import chain
-
 if TYPE_CHECKING:
     from noiseworthy.privacy.durable.ledger import DurableLedger
 
@@ -64,7 +62,7 @@ def _take(ledger: DurableLedger, account: int, records: Sequence[bytes | memoryv
     key = secrets.token_hex(32)
     row = account, key, _digest(key, records)
     with ledger._writing():
-        ledger._entered("records", "fingerprints", "account, key, digest", row, chain.digest([row]))
+        ledger._entered("records", "fingerprints", "account, key, digest", row)
 
 
 def _digest(key: str, records: Sequence[bytes | memoryview]) -> str:

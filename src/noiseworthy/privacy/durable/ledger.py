@@ -120,8 +120,7 @@ class DurableLedger(Rows):
         found = self._account("data = ? AND world = ? AND client = ?", key)
         if found is None:
             self._check_new(account)
-            terms = account.row
-            return self._entered("account", "accounts", COLUMNS, terms, chain.digest([terms]))
+            return self._entered("account", "accounts", COLUMNS, account.row)
         number, known = found
         if known != account:
             raise LedgerError(
@@ -150,8 +149,7 @@ class DurableLedger(Rows):
         with self._writing():
             found = self._db.execute("SELECT id, repeatable FROM runs WHERE name = ?", [run]).fetchone()
             if found is None:
-                row = run, int(repeatable)
-                return self._entered("run", "runs", "name, repeatable", row, chain.digest([row]))
+                return self._entered("run", "runs", "name, repeatable", (run, int(repeatable)))
         if bool(found[1]) != repeatable:
             raise LedgerError(f"{self.path} knows run {run} with other noise; give the new run another name")
         return found[0]
