@@ -71,6 +71,7 @@ def _of_few(shift: NDArray[np.float64]) -> NDArray[np.float64]:
         return shift
     knots = np.geomspace(shift.min(), shift.max(), _FEW)
     knots[-1] = shift.max()
+    # up, never down: a release with a smaller shift is one with a larger, processed
     return knots[np.searchsorted(knots[:-1], shift)]
 
 

@@ -77,7 +77,8 @@ def calibrate(
         UnsoundClaim: sensitivity and budget under different relations, or a claim without proof.
 
     Guarantee: `spent_epsilon(release, releases, delta) <= epsilon`, checked here by the accountant;
-    the noise exceeds the least possible by at most 0.1 %.
+    the noise exceeds the least possible by at most 0.1 %, or by more where epsilon is below 0.001 and Laplace
+    noise has a delta.
     """
     if sensitivity.relation != budget.relation:
         raise UnsoundClaim(

@@ -94,6 +94,7 @@ def told(shares: NDArray[np.float64], deviation: float) -> Told:
     noise = check.non_negative("deviation", deviation).item()
     sizes, known = _shapes()
     distance = np.sum(np.square(shares - known), axis=2) / (2 * (noise**2 + _MISFIT**2))
+    # the least is taken off, or all weights may underflow together
     weight = np.exp(distance.min() - distance) * sizes**_RARER
     log = np.log(sizes)
     size = np.average(log, weights=weight)

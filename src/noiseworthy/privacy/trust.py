@@ -212,6 +212,7 @@ class Sharing:
         Returns:
             shape (N,), in units of the uploads. Every owner adds the same noise to the sum.
         """
+        # of a law that is not stable shares divide the shape, and each has the whole scale
         parts = np.sqrt(self.survivors) if law.stable else 1.0
         return np.max(self.weights * alone) / parts / self.weights
 
@@ -228,5 +229,7 @@ class Sharing:
             return np.min(parts) / self.weights
         squares = np.square(parts)
         least = np.sort(squares)[: self.survivors]
+        # an owner among the least is in their sum already; any other adds its own in the place of the
+        # largest. Who ties with the largest may be either: both are the same
         among = squares <= least[-1]
         return np.sqrt(np.where(among, least.sum(), squares + least[:-1].sum())) / self.weights

@@ -68,6 +68,7 @@ def _take(ledger: DurableLedger, account: int, records: Sequence[bytes | memoryv
 def _digest(key: str, records: Sequence[bytes | memoryview]) -> str:
     running = hmac.new(bytes.fromhex(key), digestmod=hashlib.sha256)
     for part in records:
+        # the length first: the same bytes cut elsewhere are other records
         running.update(memoryview(part).nbytes.to_bytes(8, "little"))
         running.update(part)
     return running.hexdigest()

@@ -178,6 +178,7 @@ class DurableLedger(Rows):
         if self._witness is not None:
             self._witness.check_there()
         answer = self._reserved(run, charges)
+        # after the commit and before the caller may draw: a witness ahead of its ledger would refuse it
         if isinstance(answer, Grant):
             self._tell()
         return answer
@@ -195,6 +196,7 @@ class DurableLedger(Rows):
         """A grant for new releases; the charges were checked."""
         row = self._db.execute("INSERT INTO grants (run, releases) VALUES (?, ?)", (run, len(charges)))
         grant = number_of(row)
+        # in the order in which `verification` reads them back, because their digest depends on it
         rows = sorted((account, run, number, share, grant) for account, number, share in charges)
         self._db.executemany("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", rows)
         sums = [(share, account) for account, share in _sums(charges).items()]

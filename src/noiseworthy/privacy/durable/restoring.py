@@ -170,6 +170,7 @@ def _charge(ledger: DurableLedger, part: Fraction | None, seen: dict[int, int]) 
     """Charge every account what was spent since, as one release that arrived."""
     charges = []
     for number, spent, client in ledger.query("SELECT id, spent, client FROM accounts ORDER BY id"):
+        # all of the rest takes the last bits, too: an account charged in full refuses the smallest share
         left, least = WHOLE + LAST_BITS - spent, seen.get(number, spent) - spent
         share = left if part is None else min(left, -(-part.numerator * WHOLE // part.denominator))
         if share < least:

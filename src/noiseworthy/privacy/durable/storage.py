@@ -112,6 +112,7 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
     _is_new(db, path)  # before the journal mode, which is written into the file, whosever that is
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         db.execute("PRAGMA journal_mode = WAL")
+    # NORMAL syncs the log at checkpoints only: a loss of power would undo grants that were answered
     db.execute("PRAGMA synchronous = FULL")
     with transaction(db):
         # asked again, because another process may have made it since
@@ -157,11 +158,13 @@ def settled(db: sqlite3.Connection) -> bool:
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """All of it is written, durably, before this returns; or nothing."""
+    # locks before the first read: two processes that both read first would both spend the last share
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
+        # SQLite ends a transaction by itself where the disk is full
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
