@@ -175,6 +175,8 @@ def test_a_run_keeps_its_kind_of_noise_and_its_plan(books):
     note_plan(books.ledger, books.run, 1, [(account, 3) for account in books.accounts])
     with pytest.raises(LedgerError, match="another plan of stage 1"):
         note_plan(books.ledger, books.run, 1, [(account, 4) for account in books.accounts])
+    note_plan(books.ledger, books.run, 2, [])  # of a stage that asks nobody
+    books.ledger.verify()
     books.ask(1)
     assert [(line.planned, line.remaining) for line in statement(books.ledger)] == [(3, 2), (3, 3)]
 
