@@ -82,6 +82,7 @@ def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArr
 def _law(residuals: NDArray[np.float64], law: Law) -> float:
     """p-value of the counts in bins that are equally likely under the planned law."""
     uniform = law.analysis.distribution().cdf(residuals.ravel())
+    # far out a distribution function rounds to 1, which is the end of the last bin
     counts = np.bincount(np.minimum((_BINS * uniform).astype(int), _BINS - 1), minlength=_BINS)
     expected = residuals.size / _BINS
     return float(chi2.sf(np.sum(np.square(counts - expected)) / expected, _BINS - 1))

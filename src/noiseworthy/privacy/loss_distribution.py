@@ -106,7 +106,7 @@ def poisson_gaussian_profile(
         warnings.simplefilter("ignore")
         whole = one.self_compose(releases)
         epsilon = np.linspace(0.0, float(whole.get_epsilon_for_delta(1e-6)), _PAIRS)
-        delta = np.asarray(whole.get_delta_for_epsilon(epsilon), float)
+        delta = np.asarray(whole.get_delta_for_epsilon(epsilon.tolist()), float)
     return epsilon, np.minimum(delta + 10 * releases * _ROUNDING, 1.0)
 
 

@@ -112,6 +112,7 @@ class Trust:
         """The smallest cohort that its protocol can protect; 1 where there is none."""
         if self.model != "secure-sum":
             return 1
+        # the threshold is in reach from b = t + 2 d + 1 on, so that the range holds one
         enough = self.colluders + self.dropouts + _FEWEST
         return next(b for b in range(enough, 3 * enough + 3) if self.threshold(b) <= b - self.dropouts)
 

@@ -289,15 +289,17 @@ def test_a_missing_ledger_is_not_made_by_looking(path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite has no folder to lie in"):
         DurableLedger.open(tmp_path / "file" / "ledger.sqlite")
+    with pytest.raises(LedgerError, match="has no folder to lie in"):
+        DurableLedger.open(tmp_path / "file" / "below" / "ledger.sqlite")
 
 
 @pytest.mark.parametrize("word", ["full", "locked", "readonly"])
 def test_the_remedy_is_for_what_went_wrong_and_not_for_what_a_folder_is_called(word, tmp_path):
     folder = tmp_path / word / "ledger.sqlite"
     folder.mkdir(parents=True)
-    with pytest.raises(LedgerError, match="is damaged"):
+    with pytest.raises(LedgerError, match="is a folder; name a file"):
         DurableLedger.open(folder)
 
 

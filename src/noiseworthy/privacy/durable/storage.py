@@ -183,7 +183,9 @@ def named_errors(path: Path) -> Iterator[None]:
 def _reason(error: str) -> str:
     if "full" in error or "no space" in error:
         return "cannot grow; free disk space and ask again, nothing was spent"
-    if "no such file" in error:
+    if "is a directory" in error:
+        return "is a folder; name a file, nothing was spent"
+    if "no such file" in error or "not a directory" in error or "file exists" in error:
         return "has no folder to lie in; make it or name another, nothing was spent"
     if "locked" in error or "busy" in error:
         return "is held by another process; wait for it or end it, nothing was spent"
