@@ -55,14 +55,10 @@ class Fingerprint:
 
     def take(self) -> None:
         """Bind the account to these records from here on, durably; its budget goes on."""
-        _take(self.ledger, self.account, self.records)
-
-
-def _take(ledger: DurableLedger, account: int, records: Sequence[bytes | memoryview]) -> None:
-    key = secrets.token_hex(32)
-    row = account, key, _digest(key, records)
-    with ledger._writing():
-        ledger._entered("records", "fingerprints", "account, key, digest", row)
+        key = secrets.token_hex(32)
+        row = self.account, key, _digest(key, self.records)
+        with self.ledger._writing():
+            self.ledger._entered("records", "fingerprints", "account, key, digest", row)
 
 
 def _digest(key: str, records: Sequence[bytes | memoryview]) -> str:
