@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -99,7 +99,8 @@ def test_poisson_power_bounds_both_directions_and_is_near_the_better(rate):
     np.testing.assert_allclose(claimed, np.max(both, axis=0), rtol=0.12)
 
 
-@given(epsilon=st.floats(0, 700), delta=st.floats(0, 0.9), alarm=st.floats(0, 1))
+@given(epsilon=st.floats(0, 1e5), delta=st.floats(0, 0.9), alarm=st.floats(0, 1))
+@example(epsilon=1000.0, delta=0.25, alarm=0.0)
 def test_power_lies_between_blind_and_certain(epsilon, delta, alarm):
     power = ProfiledPower(np.array([epsilon]), np.array([delta]))
     assert alarm <= power.at([alarm])[0] <= 1

@@ -15,6 +15,7 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.dp_fedavg.planner import stated
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
+from noiseworthy.privacy import accountants
 from noiseworthy.privacy.accountants import _of_few
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_delta
@@ -103,6 +104,14 @@ def test_of_many_unequal_clients_none_is_counted_with_less_than_moves_it():
     assert np.all(few >= shift)
     assert np.all(few < 1.4 * shift)
     assert few.max() == shift.max()
+
+
+def test_budgets_may_be_more_than_shifts_that_are_counted_one_by_one(monkeypatch):
+    monkeypatch.setattr(accountants, "_FEW", 1)
+    plan = plan_of(sizes=(20,) * 3, epsilon=(1.0, 2.0, 4.0), rounds=5, asked=1)
+    np.testing.assert_allclose(plan.spent(), 1.0, rtol=1e-3)  # of a sum: the smallest binds for all
+    with pytest.raises(UnsoundClaim, match="use one epsilon and delta for all"):
+        plan_of(sizes=(20, 21, 40), epsilon=(1.0, 1.0, 4.0), rounds=5, asked=1)
 
 
 def test_secret_cohorts_need_less_noise_than_public_ones_and_all_alike_need_the_same():

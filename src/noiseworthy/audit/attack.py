@@ -147,6 +147,7 @@ def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
     """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
     ratio = _log_ratio(seen, target.release.mechanism.law)
     if (rate := target.release.sampling_rate) < 1:
+        # whether the record was in the batch is not known: the likelihood is the mean over both
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
     uploads = seen.clients.size
     whose = csr_array(

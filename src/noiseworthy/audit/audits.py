@@ -192,6 +192,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
     noise = _noise_of(effort.twin(target, _width(target), "spread"), effort.seed)
     on_progress(0.2)
     trials = attack(
+        # Laplace noise hides an L1 shift least where one coordinate has all of it; Gaussian noise hides alike
         effort.twin(target, 1, "one") if mechanism.norm == "l1" else effort.twin(target, 2, "spread"),
         trials=effort.trials, seed=effort.seed, seconds=effort.seconds, beyond=effort.beyond,
         on_progress=lambda done: on_progress(0.2 + 0.8 * done),

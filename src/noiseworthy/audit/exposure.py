@@ -81,6 +81,7 @@ def _counted(ratios: NDArray[np.float64]) -> Parts:
     """
     if not ratios.size:
         return ()
+    # to nearest, so off by 5e-5 of a ratio at most: within the slack that exposures have
     rounded = np.array([float(f"{ratio:.{_DIGITS}g}") for ratio in ratios])
     values, counts = np.unique(rounded, return_counts=True)
     return tuple(zip(values.tolist(), counts.tolist(), strict=True))

@@ -81,6 +81,7 @@ def _excess(plan: Plan, made: NDArray[np.int64]) -> float:
     squared = np.sum([k * np.square(one.sensitivity.value / _hidden(plan, one)) for one, k in parts], axis=0)
     asked = squared > 0
     mu, epsilon, delta = np.sqrt(squared[asked]), plan.budget.epsilon[asked], plan.budget.delta[asked]
+    # log_ndtr, where the accountant has erfcx: an error of the one is not made again by the other
     body, tail = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     return float(np.max(np.exp(body) * -np.expm1(tail - body) / delta, initial=0.0))
 

@@ -82,6 +82,7 @@ def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArr
 def _law(residuals: NDArray[np.float64], law: Law) -> float:
     """p-value of the counts in bins that are equally likely under the planned law."""
     uniform = law.analysis.distribution().cdf(residuals.ravel())
+    # far out a distribution function rounds to 1, which is the end of the last bin
     counts = np.bincount(np.minimum((_BINS * uniform).astype(int), _BINS - 1), minlength=_BINS)
     expected = residuals.size / _BINS
     return float(chi2.sf(np.sum(np.square(counts - expected)) / expected, _BINS - 1))
@@ -127,6 +128,7 @@ def replay_test(residuals: NDArray[np.float64], clients: NDArray[np.int64]) -> R
     total, count = np.concatenate([sums, own_sums]), np.concatenate([pairs, own_pairs])
     p = _fair(total, count)
     repeated = _repeated(everything[0])
+    # K^2 / 2 pairs, each alike by chance once in 2^48, and two tests in all
     p_value = 2 * everything.shape[1] ** 2 / 2.0 ** (_WORD + 1) if repeated else 1.0
     if not p.size:
         return ReplayTest(p_value, 0.0, "one upload only", repeated)
@@ -140,12 +142,14 @@ def _at_distances(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sums of products of signs at distances 1, 2, ... of sequences (m, K, width), and how many they sum."""
     length = signs.shape[1]
+    # twice the length, or the end of a sequence would be compared with its start
     room = int(next_fast_len(2 * length, True) or 2 * length)
 
     def correlated(sequences: NDArray[np.float64]) -> NDArray[np.float64]:
         spectrum = np.zeros(room // 2 + 1)
         for one in sequences:
             spectrum += np.sum(np.square(np.abs(np.fft.rfft(one, room, axis=0))), axis=1)
+        # sums of signs are whole, and the transform errs by far less than a half: rounding makes them exact
         return np.rint(np.fft.irfft(spectrum, room))[1:length]
 
     return correlated(signs * held[..., None]), correlated(held[..., None]) * signs.shape[2]

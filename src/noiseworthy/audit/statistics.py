@@ -174,4 +174,5 @@ def _limits(
     raised = len(alarms) - np.searchsorted(np.sort(alarms), levels, "right")
     hit = 1 - most_probable(misses, len(hits), false_alarm / 2)
     alarm = most_probable(raised, len(alarms), false_alarm / 2)
+    # a hit rate within delta proves nothing: its logarithm is far below 0, where the caller cuts it off
     return np.log(np.maximum(hit - delta, 1e-300) / alarm)

@@ -97,6 +97,7 @@ class Watched(Around):
         return replace(super().padded(lengths), silent=self.silent.padded(lengths))
 
     def _mean(self, own: ServerState, client: Array, key: Array, memory: Memory, shard: Shard):
+        # by the key of the real update: batches and coins fall alike, and only the record differs
         return self.silent.local_update(own, client, memory, shard, key)
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:

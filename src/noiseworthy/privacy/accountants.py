@@ -54,7 +54,9 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     law = release.mechanism.law
     if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
-    shift = _of_few(release.shift) if release.sampled_clients else release.shift
+    # alone, clients are of as many kinds as budgets, each of which its own noise binds: none is rounded up
+    in_sums = release.sampled_clients and release.sharing is not None
+    shift = _of_few(release.shift) if in_sums else release.shift
     return law.analysis.spent(shift, used, delta, release.sampling_rate)
 
 
@@ -69,6 +71,7 @@ def _of_few(shift: NDArray[np.float64]) -> NDArray[np.float64]:
         return shift
     knots = np.geomspace(shift.min(), shift.max(), _FEW)
     knots[-1] = shift.max()
+    # up, never down: a release with a smaller shift is one with a larger, processed
     return knots[np.searchsorted(knots[:-1], shift)]
 
 

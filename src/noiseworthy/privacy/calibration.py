@@ -77,7 +77,8 @@ def calibrate(
         UnsoundClaim: sensitivity and budget under different relations, or a claim without proof.
 
     Guarantee: `spent_epsilon(release, releases, delta) <= epsilon`, checked here by the accountant;
-    the noise exceeds the least possible by at most 0.1 %.
+    the noise exceeds the least possible by at most 0.1 %, or by more where epsilon is below 0.001 and Laplace
+    noise has a delta.
     """
     if sensitivity.relation != budget.relation:
         raise UnsoundClaim(
@@ -127,4 +128,9 @@ def _confirmed(release: Release, releases: ArrayLike, budget: PrivacyBudget) -> 
         size = release.mechanism.size
         size = np.where(more, size * (1 + 1e-12), size)  # the last bits of a division, never more
         release = replace(release, mechanism=law.noise(size))
-    raise UnsoundClaim("calibration could not be confirmed by the accountant; please report this budget")
+    raise UnsoundClaim(
+        "clients asked in secret that differ in both budget and weight are more than are counted one by one; "
+        "use one epsilon and delta for all"
+        if release.sampled_clients
+        else "calibration could not be confirmed by the accountant; please report this budget"
+    )

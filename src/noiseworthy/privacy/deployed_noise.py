@@ -87,6 +87,8 @@ class DeployedNoise:
         Raises:
             InvalidInput: anything but int64 within +-2^53, before or after; nothing is released then.
         """
+        # before the draw, too: OpenDP adds with saturation, so that a total near the end of int64 would
+        # show its sign through any noise instead of an error
         return releasable(np.asarray(self._measurement(releasable(total).tolist()), np.int64))
 
     @property
@@ -115,6 +117,7 @@ def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimensio
         >>> f"{grid_surcharge(DeployedNoise('gaussian', 2.0**32), 1.0, 100, 7850):.1e}"
         '6.6e-15'
     """
+    # e^700 is finite and makes any surcharge pass 1 all the same
     return (1 + math.exp(min(epsilon, 700.0))) * releases * dimension * noise.distance
 
 

@@ -46,7 +46,9 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> NDArray[np.float64]:
         # last bits, but common to both, so that it scales their small difference and does not swamp it.
         density = np.exp(-np.square(a) / 2) / 2
         tail = density * erfcx(b / np.sqrt(2))  # e^epsilon Phi(-b), without overflow
+        # erfcx overflows from -26.7 on; where a <= 0 the body is at least 1/2, and ndtr has it
         body = np.where(a > 0, density * erfcx(np.maximum(a, 0) / np.sqrt(2)), ndtr(-a))
+    # rounding may leave the difference below 0; where mu is 0, a may be no number, and nothing is learnt
     return np.where(mu > 0, np.maximum(body - tail, 0.0), 0.0)
 
 
@@ -86,9 +88,12 @@ def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
 def _solve_mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
     log_inverse = -np.log(delta)
+    # root of mu^2 / 2 + mu sqrt(2 L) = epsilon by its conjugate: sqrt(epsilon + L) - sqrt(L) would lose all
+    # digits of a small epsilon
     mu = np.sqrt(2) * epsilon / (np.sqrt(epsilon + log_inverse) + np.sqrt(log_inverse))
     for _ in range(100):
         reached = gaussian_delta(epsilon, mu)
+        # d delta / d mu is the density at a alone: what the two terms add beside it cancels exactly
         slope = np.exp(-np.square(epsilon / mu - mu / 2) / 2) / np.sqrt(2 * np.pi)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(delta) - np.log(reached)) * reached / slope
@@ -96,6 +101,7 @@ def _solve_mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
         mu = np.clip(mu + step, mu / 2, mu * 2)  # where delta underflows its slope tells no distance
         if np.all(np.abs(step) <= SAFE_STEP * mu):
             break
+    # the last step may end on either side of the root by rounding: only a mu that was asked is safe
     return rounded_down(mu, lambda m: gaussian_delta(epsilon, m) <= delta)
 
 

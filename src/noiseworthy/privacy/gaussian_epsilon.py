@@ -47,6 +47,7 @@ def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
     for _ in range(100):
         reached = gaussian_delta(epsilon, mu)
         a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        # -d delta / d epsilon is e^epsilon Phi(-b), written as in `gaussian_delta` without overflow
         slope = np.exp(-np.square(a) / 2) / 2 * erfcx(b / np.sqrt(2))
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(reached) - np.log(delta)) * reached / slope
@@ -55,4 +56,5 @@ def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
         moving &= np.abs(step) > SAFE_STEP * epsilon
         if not moving.any():
             break
+    # an inverse rounded down is an epsilon rounded up; what is asked is the very quotient that is returned
     return 1 / rounded_down(1 / epsilon, lambda inverse: gaussian_delta(1 / inverse, mu) <= delta)

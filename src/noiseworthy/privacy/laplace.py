@@ -63,8 +63,9 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
         delta: in (0, 1).
 
     Returns:
-        An upper bound on epsilon, at most some 1e-4 of itself too large, and never above k * shift (basic
-        composition); exact for one release, where delta(epsilon) = 1 - e^((epsilon - shift) / 2).
+        An upper bound on epsilon, never above k * shift (basic composition), and some 1e-4 of itself too
+        large where delta(0) is above 1e-3 and delta below a hundredth of that (elsewhere more); exact for one
+        release, where delta(epsilon) = 1 - e^((epsilon - shift) / 2).
 
     Example:
         >>> round(laplace_epsilon(1 / 36.75, 100, 1e-5), 3)
@@ -115,6 +116,7 @@ def laplace_profile(shift: float, releases: int) -> tuple[NDArray[np.float64], N
     if releases == 1 or not _SMALLEST < basic < _LARGEST:
         epsilon = np.linspace(0.0, basic, _PAIRS)
         return epsilon, -np.expm1((epsilon - basic) / 2)
+    # 2 Phi(mu / 2) - 1 is about 0.4 mu, for mu = sqrt(k) m as of many releases: it only places the lines
     variation = min(0.4 * math.sqrt(releases) * shift, 1.0)
     lines = [_along(_contour(shift, releases, part * variation), basic) for part in _LINES]
     epsilon, delta = np.concatenate(lines, axis=1)
@@ -144,6 +146,8 @@ def _is_basic(basic: float, releases: int, delta: float) -> bool:
 def _log_mgf(z: Any, shift: float) -> Any:
     """log M(z) for a real part above -1/2."""
     u = (2 * z + 1) * shift
+    # no expm1: a small u costs 1 - e^-u its digits, but m / (2 u) = 1 / (2 (2z + 1)) makes of that no more
+    # than a last bit of the sum, which is near 1
     falling = np.exp(-u)
     return z * shift + np.log((1 + falling) / 2 + shift * (1 - falling) / (2 * u))
 
@@ -165,8 +169,11 @@ def _contour(shift: float, releases: int, delta: float) -> _Contour:
     steps = int(np.clip(reach * period / (2 * math.pi), 2_000, 2_000_000))
     heights = np.float64(2 * math.pi / period) * np.arange(steps)
     z = line + 1j * heights
+    # |M| is largest on the axis, so that no power of it exceeds 1 once log_mass is off; k is whole, so that
+    # the branch of the complex logarithm does not matter
     weights = np.exp(releases * _log_mgf(z, shift) - log_mass) / (z * (1 + z))
     weights[0] /= 2  # the line is symmetric: one side is summed and doubled, and its middle is there once
+    # the rest begins at the last height summed, no step further: falling terms add less than their integral
     return _Contour(line, log_mass, heights, weights * 2 / period, 1 / (math.pi * heights[-1]))
 
 

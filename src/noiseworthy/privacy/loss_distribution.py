@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache, lru_cache
-from types import ModuleType
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,10 +65,11 @@ def poisson_gaussian_epsilon(
 
     def at(grid: float) -> float:
         _check_size(ratio, sampling_rate, grid)
-        one = _library().from_gaussian_mechanism(
-            1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
-        )
-        return _epsilon(one, releases, delta - releases * _ROUNDING)
+        one = poisson_gaussian_loss(ratio, sampling_rate, grid)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # off delta, not onto epsilon: in a tail rounding is absolute, whatever epsilon it is read at
+            return float(one.self_compose(releases).get_epsilon_for_delta(delta - releases * _ROUNDING))
 
     one_release = sampling_rate * ratio
     return _trusted(at, one_release) if settled else at(min(_ROUGH_GRID, one_release / 20))
@@ -101,29 +101,22 @@ def poisson_gaussian_profile(
         addition.
     """
     grid = min(_COARSE_GRID, sampling_rate * ratio / 20)
-    one = _library().from_gaussian_mechanism(
-        1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
-    )
+    one = poisson_gaussian_loss(ratio, sampling_rate, grid)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         whole = one.self_compose(releases)
         epsilon = np.linspace(0.0, float(whole.get_epsilon_for_delta(1e-6)), _PAIRS)
-        delta = np.asarray(whole.get_delta_for_epsilon(epsilon), float)
+        delta = np.asarray(whole.get_delta_for_epsilon(epsilon.tolist()), float)
     return epsilon, np.minimum(delta + 10 * releases * _ROUNDING, 1.0)
 
 
-@cache
-def _library() -> ModuleType:
-    """dp-accounting takes a second to import, and most studies never need it."""
-    from dp_accounting.pld import privacy_loss_distribution
+def poisson_gaussian_loss(ratio: float, sampling_rate: float, grid: float) -> PrivacyLossDistribution:
+    """Of one Gaussian release over a Poisson batch, in steps of a grid to which losses are rounded up."""
+    from dp_accounting.pld import privacy_loss_distribution as library  # here: it takes a second to import
 
-    return privacy_loss_distribution
-
-
-def _epsilon(one: PrivacyLossDistribution, releases: int, delta: float) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return float(one.self_compose(releases).get_epsilon_for_delta(delta))
+    return library.from_gaussian_mechanism(
+        1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
+    )
 
 
 def _trusted(epsilon_at: Callable[[float], float], one_release: float) -> float:

@@ -28,6 +28,7 @@ def mean_rows(
     """
     rows = np.asarray(x, np.float64)
     rows = rows.reshape(len(rows), -1)
+    # NaN and infinity both come through a maximum of magnitudes, so that one test finds either
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     known = np.isfinite(largest) & (largest > 0)
     rows = np.divide(rows, largest, out=np.zeros_like(rows), where=known)  # so that no square overflows

@@ -120,6 +120,7 @@ class MeanRelease(NamedTuple):
         noise = noisier * self.deviation
         mean, shares = np.split(answer, [-self.classes])
         of_share, equal = noise / self.of_class, 1 / self.classes
+        # shares have a known sum: what noise adds to all of them alike is seen, and taken off
         shares = equal + _shrunk((shares - shares.mean()) / self.of_class, of_share, self.classes - 1)
         shares = np.maximum(shares, min(of_share, equal))
         return Told(_shrunk(mean, noise, len(mean)), shares / shares.sum())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import RELATIONS, Relation
-from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm
+from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm
 
 OCTAVES = 12
 """That are told apart: down to a two-thousandth of the bound."""
@@ -61,7 +61,7 @@ def of_octave_counts(norm: Norm, relation: Relation) -> float:
         (2.0, 1.0)
     """
     check.one_of("relation", relation, RELATIONS)
-    return {"l1": OPPOSITE, "l2": RIGHT_ANGLED}[norm][norm] if relation == "replace-one" else 1.0
+    return RIGHT_ANGLED[norm] if relation == "replace-one" else 1.0
 
 
 class Told(NamedTuple):
@@ -94,6 +94,7 @@ def told(shares: NDArray[np.float64], deviation: float) -> Told:
     noise = check.non_negative("deviation", deviation).item()
     sizes, known = _shapes()
     distance = np.sum(np.square(shares - known), axis=2) / (2 * (noise**2 + _MISFIT**2))
+    # the least is taken off, or all weights may underflow together
     weight = np.exp(distance.min() - distance) * sizes**_RARER
     log = np.log(sizes)
     size = np.average(log, weights=weight)

@@ -89,8 +89,9 @@ class ProfiledPower:
     def at(self, false_alarms: ArrayLike) -> NDArray[np.float64]:
         """The least bound of all pairs."""
         alpha = np.asarray(false_alarms, float)[..., None]
-        with np.errstate(over="ignore"):
-            steep = self.delta + np.exp(self.epsilon) * alpha
+        # beyond epsilon 709 e^epsilon is infinite, and infinity times an alpha of 0 is no number
+        with np.errstate(over="ignore", invalid="ignore"):
+            steep = self.delta + np.where(alpha > 0, np.exp(self.epsilon) * alpha, 0.0)
         flat = 1 - np.exp(-self.epsilon) * (1 - self.delta - alpha)
         return np.clip(np.minimum(steep, flat).min(axis=-1), alpha[..., 0], 1.0)
 

@@ -65,6 +65,7 @@ def quantile_law(
     check.positive("epsilon", epsilon)
     below = np.searchsorted(np.sort(values), candidates, side="right")
     error = np.abs(below - level * len(values))
+    # answers whose weight underflows (e^-745 of the likeliest) get 0, where the law has more
     return softmax(-epsilon * error / (2 * rank_sensitivity(level, relation)))
 
 

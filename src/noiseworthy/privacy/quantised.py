@@ -61,6 +61,7 @@ def _truncated(rows: NDArray[np.float64], clip_norm: float, norm: Norm, grid: Gr
     exponent = np.maximum(np.frexp(largest)[1], _LEAST_EXPONENT)
     with np.errstate(under="ignore", over="ignore"):
         scaled = np.where(usable, rows, 0.0) * np.ldexp(1.0, -exponent)
+        # undoes the row's power of two where nothing is clipped: exactly, so that only truncation moves it
         whole = np.ldexp(1.0, exponent - grid.exponent)
         factor = np.minimum(whole, _MARGIN * (clip_norm / grid.spacing) / _upper_norm(scaled, norm)[:, None])
         return np.trunc(scaled * factor).astype(np.int64)

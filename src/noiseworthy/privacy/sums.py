@@ -77,6 +77,7 @@ class NoisedSum:
             InvalidInput: a clip too large or too small beside the noise.
         """
         mechanism = GridMechanism.of(release, 0, clip_norm, records, apart=apart)
+        # of no rows, for its refusal of a clip below one step: later it would come after the payment
         clipped_sum(np.zeros((0, 1)), clip_norm, mechanism.norm, mechanism.grid)
         made = cls(release, mechanism, dimension, times, apart, slack)
         if not made.stays_apart(mechanism.grid.spacing):

@@ -112,6 +112,7 @@ class Trust:
         """The smallest cohort that its protocol can protect; 1 where there is none."""
         if self.model != "secure-sum":
             return 1
+        # the threshold is in reach from b = t + 2 d + 1 on, so that the range holds one
         enough = self.colluders + self.dropouts + _FEWEST
         return next(b for b in range(enough, 3 * enough + 3) if self.threshold(b) <= b - self.dropouts)
 
@@ -212,6 +213,7 @@ class Sharing:
         Returns:
             shape (N,), in units of the uploads. Every owner adds the same noise to the sum.
         """
+        # of a law that is not stable shares divide the shape, and each has the whole scale
         parts = np.sqrt(self.survivors) if law.stable else 1.0
         return np.max(self.weights * alone) / parts / self.weights
 
@@ -228,5 +230,7 @@ class Sharing:
             return np.min(parts) / self.weights
         squares = np.square(parts)
         least = np.sort(squares)[: self.survivors]
+        # an owner among the least is in their sum already; any other adds its own in the place of the
+        # largest. Who ties with the largest may be either: both are the same
         among = squares <= least[-1]
         return np.sqrt(np.where(among, least.sum(), squares + least[:-1].sum())) / self.weights

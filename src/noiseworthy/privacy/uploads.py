@@ -92,6 +92,7 @@ class Upload:
     @property
     def values(self) -> NDArray[np.float64]:
         """The mean that the server computes with, shape (p,)."""
+        # rounded once, by the division: whole numbers up to 2^53 times a power of two are exact
         return np.float64(self.grid.spacing) * self.steps / self.divisor
 
 

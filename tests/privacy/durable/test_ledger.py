@@ -175,6 +175,8 @@ def test_a_run_keeps_its_kind_of_noise_and_its_plan(books):
     note_plan(books.ledger, books.run, 1, [(account, 3) for account in books.accounts])
     with pytest.raises(LedgerError, match="another plan of stage 1"):
         note_plan(books.ledger, books.run, 1, [(account, 4) for account in books.accounts])
+    note_plan(books.ledger, books.run, 2, [])  # of a stage that asks nobody
+    books.ledger.verify()
     books.ask(1)
     assert [(line.planned, line.remaining) for line in statement(books.ledger)] == [(3, 2), (3, 3)]
 
@@ -271,6 +273,7 @@ def test_a_file_that_is_no_ledger_is_left_alone(path):
     assert path.read_bytes() == before
     with pytest.raises(LedgerError, match="is no privacy ledger"):
         DurableLedger.open(path)
+    assert path.read_bytes() == before
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT * FROM somebody").fetchall() == [("else",)]
     path.write_bytes(b"just text, long enough to be looked at by a database" * 50)
@@ -286,8 +289,18 @@ def test_a_missing_ledger_is_not_made_by_looking(path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite has no folder to lie in"):
         DurableLedger.open(tmp_path / "file" / "ledger.sqlite")
+    with pytest.raises(LedgerError, match="has no folder to lie in"):
+        DurableLedger.open(tmp_path / "file" / "below" / "ledger.sqlite")
+
+
+@pytest.mark.parametrize("word", ["full", "locked", "readonly"])
+def test_the_remedy_is_for_what_went_wrong_and_not_for_what_a_folder_is_called(word, tmp_path):
+    folder = tmp_path / word / "ledger.sqlite"
+    folder.mkdir(parents=True)
+    with pytest.raises(LedgerError, match="is a folder; name a file"):
+        DurableLedger.open(folder)
 
 
 def test_a_read_only_ledger_is_shown_and_refuses_to_spend(used):

@@ -146,5 +146,6 @@ def costs_of(release: Release, places: Sequence[int] | None = None) -> list[Frac
     if not law.noisy or release.sampling_rate != 1.0:
         raise UnsoundClaim("only full batches with Gaussian or Laplace noise have a price of their own")
     power, some = law.paid_in.power, slice(None) if places is None else list(places)
+    # floats as the fractions that they are: a quotient of floats may round below the price
     pairs = zip(release.sensitivity.value[some], release.hiding[some], strict=True)
     return [(Fraction(float(change)) / Fraction(float(noise))) ** power for change, noise in pairs]

@@ -52,6 +52,7 @@ def start(identity: str) -> bytes:
 
 def extended(last: bytes, kind: str, subject: int, body: bytes) -> bytes:
     """The hash after one more entry."""
+    # a JSON list ends by itself: no other kind, subject and body make the same bytes
     return hashlib.sha256(last + json.dumps([kind, subject]).encode() + body).digest()
 
 

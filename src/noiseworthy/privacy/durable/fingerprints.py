@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noiseworthy.privacy.durable import chain
-
 if TYPE_CHECKING:
     from noiseworthy.privacy.durable.ledger import DurableLedger
 
@@ -57,19 +55,16 @@ class Fingerprint:
 
     def take(self) -> None:
         """Bind the account to these records from here on, durably; its budget goes on."""
-        _take(self.ledger, self.account, self.records)
-
-
-def _take(ledger: DurableLedger, account: int, records: Sequence[bytes | memoryview]) -> None:
-    key = secrets.token_hex(32)
-    row = account, key, _digest(key, records)
-    with ledger._writing():
-        ledger._entered("records", "fingerprints", "account, key, digest", row, chain.digest([row]))
+        key = secrets.token_hex(32)
+        row = self.account, key, _digest(key, self.records)
+        with self.ledger._writing():
+            self.ledger._entered("records", "fingerprints", "account, key, digest", row)
 
 
 def _digest(key: str, records: Sequence[bytes | memoryview]) -> str:
     running = hmac.new(bytes.fromhex(key), digestmod=hashlib.sha256)
     for part in records:
+        # the length first: the same bytes cut elsewhere are other records
         running.update(memoryview(part).nbytes.to_bytes(8, "little"))
         running.update(part)
     return running.hexdigest()

@@ -10,7 +10,6 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from noiseworthy.errors import InvalidInput, LedgerError
-from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.answers import Refusal
 from noiseworthy.privacy.durable.storage import named_errors
@@ -94,8 +93,7 @@ def lease(ledger: DurableLedger, run: int, account: int, shares: int) -> Refusal
             short = _short(ledger, run, account, shares)
             if short is not None:
                 return short
-            row = run, account, shares
-            ledger._entered("lease", "leases", "run, account, shares", row, chain.digest([row]))
+            ledger._entered("lease", "leases", "run, account, shares", (run, account, shares))
     return None
 
 

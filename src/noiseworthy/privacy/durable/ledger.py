@@ -120,8 +120,7 @@ class DurableLedger(Rows):
         found = self._account("data = ? AND world = ? AND client = ?", key)
         if found is None:
             self._check_new(account)
-            terms = account.row
-            return self._entered("account", "accounts", COLUMNS, terms, chain.digest([terms]))
+            return self._entered("account", "accounts", COLUMNS, account.row)
         number, known = found
         if known != account:
             raise LedgerError(
@@ -150,8 +149,7 @@ class DurableLedger(Rows):
         with self._writing():
             found = self._db.execute("SELECT id, repeatable FROM runs WHERE name = ?", [run]).fetchone()
             if found is None:
-                row = run, int(repeatable)
-                return self._entered("run", "runs", "name, repeatable", row, chain.digest([row]))
+                return self._entered("run", "runs", "name, repeatable", (run, int(repeatable)))
         if bool(found[1]) != repeatable:
             raise LedgerError(f"{self.path} knows run {run} with other noise; give the new run another name")
         return found[0]
@@ -180,6 +178,7 @@ class DurableLedger(Rows):
         if self._witness is not None:
             self._witness.check_there()
         answer = self._reserved(run, charges)
+        # after the commit and before the caller may draw: a witness ahead of its ledger would refuse it
         if isinstance(answer, Grant):
             self._tell()
         return answer
@@ -197,6 +196,7 @@ class DurableLedger(Rows):
         """A grant for new releases; the charges were checked."""
         row = self._db.execute("INSERT INTO grants (run, releases) VALUES (?, ?)", (run, len(charges)))
         grant = number_of(row)
+        # in the order in which `verification` reads them back, because their digest depends on it
         rows = sorted((account, run, number, share, grant) for account, number, share in charges)
         self._db.executemany("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", rows)
         sums = [(share, account) for account, share in _sums(charges).items()]

@@ -16,8 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from noiseworthy.errors import InvalidInput, LedgerError
-from noiseworthy.privacy.durable import chain
-from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Account
+from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.answers import Charge
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
@@ -105,7 +104,8 @@ def accept(
         ledger.verify()
         seen = None if witness is None else witness.read(ledger._identity)
         with ledger._writing():
-            missing = [head for head in dict.fromkeys([*lost, *_head_of(seen)]) if not ledger.holds(head)]
+            told = [*lost] if seen is None else [*lost, seen.head]
+            missing = [head for head in dict.fromkeys(told) if not ledger.holds(head)]
             if ledger.accepted and not missing:
                 raise LedgerError(
                     f"{path} was not put back and lacks nothing that was named; nothing is charged"
@@ -152,11 +152,7 @@ def _copy(ledger: DurableLedger, destination: Path, mark: int) -> None:
 
 def _noted(ledger: DurableLedger, lost: str) -> int:
     """Enter that the ledger was put back, and a head that it lacks."""
-    return ledger._entered("restore", "restores", "lost", (lost,), chain.digest([(lost,)]))
-
-
-def _head_of(seen: Seen | None) -> list[Head]:
-    return [] if seen is None else [seen.head]
+    return ledger._entered("restore", "restores", "lost", (lost,))
 
 
 def _by_name(ledger: DurableLedger, seen: Seen) -> dict[int, int]:
@@ -165,18 +161,16 @@ def _by_name(ledger: DurableLedger, seen: Seen) -> dict[int, int]:
     for account, shares in seen.spent.items():
         key = account.data, account.world, account.client
         known = ledger._account("data = ? AND world = ? AND client = ?", key)
-        found[_opened(ledger, account) if known is None else known[0]] = shares
+        number = known[0] if known else ledger._entered("account", "accounts", COLUMNS, account.row)
+        found[number] = shares
     return found
-
-
-def _opened(ledger: DurableLedger, account: Account) -> int:
-    return ledger._entered("account", "accounts", COLUMNS, account.row, chain.digest([account.row]))
 
 
 def _charge(ledger: DurableLedger, part: Fraction | None, seen: dict[int, int]) -> None:
     """Charge every account what was spent since, as one release that arrived."""
     charges = []
     for number, spent, client in ledger.query("SELECT id, spent, client FROM accounts ORDER BY id"):
+        # all of the rest takes the last bits, too: an account charged in full refuses the smallest share
         left, least = WHOLE + LAST_BITS - spent, seen.get(number, spent) - spent
         share = left if part is None else min(left, -(-part.numerator * WHOLE // part.denominator))
         if share < least:
@@ -187,7 +181,7 @@ def _charge(ledger: DurableLedger, part: Fraction | None, seen: dict[int, int]) 
         charges += [Charge(number, 1, share)] if share else []
     if charges:
         row = f"put back {secrets.token_hex(8)}", 0
-        run = ledger._entered("run", "runs", "name, repeatable", row, chain.digest([row]))
+        run = ledger._entered("run", "runs", "name, repeatable", row)
         _arrived(ledger, ledger._spend(run, charges).number)
 
 

@@ -55,10 +55,10 @@ class Rows:
         with named_errors(self.path), transaction(self._db):
             yield
 
-    def _entered(self, kind: str, table: str, columns: str, row: tuple, body: bytes) -> int:
+    def _entered(self, kind: str, table: str, columns: str, row: tuple) -> int:
         places = ", ".join("?" * len(row))
         number = number_of(self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", row))
-        self._extend(kind, number, body)
+        self._extend(kind, number, chain.digest([row]))
         return number
 
     def _extend(self, kind: str, subject: int, body: bytes) -> None:

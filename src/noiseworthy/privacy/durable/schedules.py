@@ -41,7 +41,7 @@ def note_plan(ledger: DurableLedger, run: int, stage: int, releases: Sequence[tu
     with ledger._writing():
         known = ledger._db.execute(find, (run, stage)).fetchall()
         entry = ledger._last()[0] + 1
-        if not known:
+        if rows and not known:
             ledger._db.executemany(f"INSERT INTO plans VALUES (?, ?, ?, ?, {entry})", rows)
             ledger._extend("plan", entry, chain.digest(rows))
         elif known != rows:

@@ -109,24 +109,31 @@ def connected(path: Path) -> sqlite3.Connection:
 
 def _prepared(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA foreign_keys = ON")
+    _is_new(db, path)  # before the journal mode, which is written into the file, whosever that is
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         db.execute("PRAGMA journal_mode = WAL")
+    # NORMAL syncs the log at checkpoints only: a loss of power would undo grants that were answered
     db.execute("PRAGMA synchronous = FULL")
     with transaction(db):
-        (mark,) = db.execute("PRAGMA application_id").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not mark and not tables:
+        # asked again, because another process may have made it since
+        if _is_new(db, path):
             _make(db)
-        elif mark == BACKUP:
-            raise LedgerError(
-                f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
-            )
-        elif mark != APPLICATION:
-            raise LedgerError(
-                f"{path} is no privacy ledger of this version; name another file, nothing was spent"
-            )
         for table, columns in LATER.items():
             db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
+
+
+def _is_new(db: sqlite3.Connection, path: Path) -> bool:
+    (mark,) = db.execute("PRAGMA application_id").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if mark == BACKUP:
+        raise LedgerError(
+            f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
+        )
+    if mark != APPLICATION and (mark or tables):
+        raise LedgerError(
+            f"{path} is no privacy ledger of this version; name another file, nothing was spent"
+        )
+    return not mark
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -151,11 +158,13 @@ def settled(db: sqlite3.Connection) -> bool:
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """All of it is written, durably, before this returns; or nothing."""
+    # locks before the first read: two processes that both read first would both spend the last share
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
+        # SQLite ends a transaction by itself where the disk is full
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
@@ -167,13 +176,16 @@ def named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise LedgerError(f"ledger {path} {_reason(str(error).lower())} ({error})") from None
+        said = getattr(error, "strerror", None) or str(error)  # without the path, which may hold any word
+        raise LedgerError(f"ledger {path} {_reason(said.lower())} ({error})") from None
 
 
 def _reason(error: str) -> str:
     if "full" in error or "no space" in error:
         return "cannot grow; free disk space and ask again, nothing was spent"
-    if "no such file" in error:
+    if "is a directory" in error:
+        return "is a folder; name a file, nothing was spent"
+    if "no such file" in error or "not a directory" in error or "file exists" in error:
         return "has no folder to lie in; make it or name another, nothing was spent"
     if "locked" in error or "busy" in error:
         return "is held by another process; wait for it or end it, nothing was spent"

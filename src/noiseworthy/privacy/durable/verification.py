@@ -107,6 +107,8 @@ def _digests_of_grants(db: sqlite3.Connection) -> dict[int, bytes]:
     """The digest of the releases of every grant, in one pass."""
     find = (
         'SELECT r.account, r.run, r.number, r.share, r."grant" FROM releases r '
+        # by run, too, which no entry holds of a grant alone: one that is moved to another run loses its
+        # releases
         'JOIN grants g ON g.id = r."grant" AND g.run = r.run ORDER BY r."grant", r.account, r.run, r.number'
     )
     found: dict[int, bytes] = {}

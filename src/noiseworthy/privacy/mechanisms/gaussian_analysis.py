@@ -96,11 +96,9 @@ class _GaussianAnalysis(Analysis):
         return np.sqrt(mean)
 
     def loss_distribution(self, ratio: float, sampling_rate: float, grid: float) -> Any:
-        from dp_accounting.pld import privacy_loss_distribution as library
+        from noiseworthy.privacy.loss_distribution import poisson_gaussian_loss
 
-        return library.from_gaussian_mechanism(
-            1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
-        )
+        return poisson_gaussian_loss(ratio, sampling_rate, grid)
 
 
 ANALYSIS = _GaussianAnalysis()
@@ -120,6 +118,7 @@ def _poisson_unit_noise(
     from noiseworthy.privacy.least_noise import least_noise
     from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
+    # q sqrt(k (e^(mu^2) - 1)) = mu(epsilon, delta), solved for 1 / mu
     guess = float(1 / np.sqrt(np.log1p((gaussian_mu(epsilon, delta) / sampling_rate) ** 2 / releases)))
     if settled:
         guess = _poisson_unit_noise(epsilon, delta, releases, sampling_rate, settled=False)

@@ -113,6 +113,7 @@ def _unit_noise(epsilon: float, delta: float, uploads: float) -> float:
     basic = releases / epsilon
     if releases == 1:
         return 1 / (epsilon - 2 * np.log1p(-delta))
+    # where delta buys less than root finding may leave, the closed form is as little noise and exact
     if delta == 0 or laplace_epsilon(epsilon / releases, releases, delta) > epsilon * (1 - TOLERANCE):
         return basic
     central_limit = float(np.sqrt(releases) / gaussian_mu(epsilon, delta))
