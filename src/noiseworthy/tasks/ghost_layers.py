@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jax.extend.core import JaxprEqn
 from jax.lax import GatherScatterMode
 
-from noiseworthy._jax import Array, jnp
+from noiseworthy._jax import Array, jnp, lax
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.clipping import upper_norm_of_long
 from noiseworthy.tasks.programs import array_of
@@ -219,4 +219,6 @@ def _upper_root(terms: Array, steps: int, reach: Array, slopes: Array, inputs: i
     along, most = jnp.sum(reach * back, axis=1), terms.shape[1] ** 2
     tiny = inputs * jnp.sum(back, axis=1) ** 2 + slopes.shape[2] * jnp.sum(reach, axis=1) ** 2 + most
     rounding = (steps + 8) * _ROUNDING * jnp.square(along) + _SMALLEST * tiny
-    return jnp.sqrt(jnp.maximum(jnp.sum(terms, axis=(1, 2)), 0.0) + rounding)
+    # XLA makes one sum over T^2 terms of two sums over T, whose roundings `steps` counts; a barrier keeps them.
+    total = jnp.sum(lax.optimization_barrier(jnp.sum(terms, axis=2)), axis=1)
+    return jnp.sqrt(jnp.maximum(total, 0.0) + rounding)
