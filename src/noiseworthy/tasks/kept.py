@@ -53,6 +53,6 @@ def _place(task: LinearModel, x: NDArray) -> Path | None:
     numbers = {} if seen.reference is None else seen.reference.arrays(seen.projection)
     facts = (
         _MAP, version("jax"), str(whole.dtype), whole.shape, seen.features, seen.pooling, seen.projection,
-        seen.seed, task.feature_norm, task.normalise, task.bias, [*numbers],
+        seen.seed, task.feature_norm, task.normalise, task.bias, task.most_weight, [*numbers],
     )  # fmt: skip
     return place_of([repr(facts), whole.data, *(array.data for array in numbers.values())])
