@@ -263,6 +263,8 @@ def test_a_query_with_an_order_is_taken(text):
 @pytest.mark.parametrize(
     "url",
     ["postgresql://reader:hunter2@host/wards", "mysql://host/wards?user=a&password=hunter2",
+     "postgresql://reader:hunter2/a@host/wards", "postgresql://reader:hunter2?a@host/wards",
+     "postgresql://:hunter2#a@host/wards",
      "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3Dhunter2"],
 )  # fmt: skip
 def test_a_password_is_refused_and_not_repeated(url):
