@@ -146,6 +146,33 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     )
 
 
+def test_columns_are_told_by_their_names_wherever_a_file_has_them(tmp_path, tables):
+    orders = ["abc", "cab", "bca", "acb"]
+    for i, order in enumerate(orders):
+        frame(i)[["label", *order]].to_parquet(tables / f"ward{i}.parquet")
+    frame(2)[[*"bac", "label"]].to_parquet(tmp_path / "test.parquet")
+    fed = from_parquet(tmp_path, test=tmp_path / "test.parquet")
+    assert_holds_the_records(fed)
+    np.testing.assert_array_equal(fed.test_x, records(2)[0])
+    frame(1, d=0.0).to_parquet(tables / "ward1.parquet")
+    with pytest.raises(DataError, match=r"ward1\.parquet has other columns than .*ward0\.parquet"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+@pytest.mark.parametrize("nobody", [["a", None, "b"], [1, None, 2], [1.5, None, 2]])
+def test_records_that_are_nobodys_are_refused(tmp_path, tables, nobody):
+    column = pd.Series(nobody).convert_dtypes() if nobody[0] == 1 else pd.Series(nobody)
+    frame(0, client=column).to_parquet(tables / "all.parquet")
+    with pytest.raises(DataError, match=r"all\.parquet: column 'client' has 1 "):
+        from_parquet(tmp_path)
+
+
+def test_rows_that_are_marked_to_test_do_not_train(tmp_path, tables):
+    frame(0, split=["train", "test", "train"]).to_parquet(tables / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet has rows marked 'test', which would train"):
+        from_parquet(tmp_path)
+
+
 def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     with pytest.raises(DataError, match=r"no files that end in \.parquet"):
         from_parquet(tmp_path)
