@@ -275,7 +275,7 @@ def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArra
     """How many records persons have at most, and who has more than is stated."""
     if person is None or person.name not in table:
         return []
-    persons = keys(table[person.name])
+    persons = person.names(table[person.name])
     if "" in persons:
         return _owners(person.name, np.array(persons))
     counts = person.counts(persons, None if owners is None else owners.tolist())

@@ -74,7 +74,7 @@ def _many_records(columns: Mapping[str, NDArray], schema: Schema, owners: NDArra
     person = schema.person
     if person is None or person.name not in columns:
         return []
-    persons = keys(columns[person.name])
+    persons = person.names(columns[person.name])
     if "" in persons:
         return _gaps(np.array(persons), person.name)
     _, says = person.excess(persons, person.counts(persons, None if owners is None else owners.tolist()))
