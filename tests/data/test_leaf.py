@@ -54,7 +54,7 @@ def test_classes_that_are_stated_are_not_read_off_the_labels(tmp_path):
 
 @pytest.mark.parametrize(("label", "said"), [(None, "records without a label"), (np.inf, "classes, got inf")])
 def test_what_is_no_label_is_no_class(tmp_path, label, said):
-    with pytest.raises(DataError, match=f"y (has|must hold) .*{said}"):
+    with pytest.raises(DataError, match=said):
         read_leaf(folder(tmp_path, train=[TRAIN, {"cy": ([[0.0, 1.0]], [label])}]))
 
 

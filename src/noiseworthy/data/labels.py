@@ -26,7 +26,7 @@ def class_numbers(
         classes: all that there are, in their order, compared as text; None takes the distinct labels, sorted.
 
     Raises:
-        DataError: fractions, infinite or missing values, fewer than two classes, or a value that is none.
+        DataError: fractions, NaN or infinite values, fewer than two classes, or a value that is none.
 
     Example:
         >>> class_numbers(["yes", "no", "yes"], "loan")
@@ -35,8 +35,6 @@ def class_numbers(
         (array([2, 0, 2], dtype=int32), 3)
     """
     array = np.asarray(labels)
-    if array.dtype == object and None in array.tolist():
-        raise DataError(f"{name} has records without a label; drop those records first")
     if array.dtype.kind == "f" and np.any(bad := ~np.isfinite(array) | (array != np.floor(array))):
         worst = array[bad][0]
         raise DataError(
