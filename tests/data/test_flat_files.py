@@ -85,6 +85,11 @@ def test_records_of_a_function_are_checked(tmp_path, function, message):
         Federation.opened(tmp_path / "new")
 
 
+def test_two_clients_of_one_name_are_refused(tmp_path):
+    with pytest.raises(DataError, match="different client_names for each, got 4, 3"):
+        mapped(tmp_path / "new", client_names="abca")
+
+
 def test_a_folder_that_holds_something_is_not_written_into(tmp_path):
     mapped(tmp_path / "new")
     with pytest.raises(DataError, match="holds something already"):

@@ -93,14 +93,15 @@ class Federation:
             persons: records that a person has at most, where the rows of clients are persons.
 
         Raises:
-            DataError: no clients, a client without records, lengths, shapes or types that differ, NaN or
-                infinite values, labels outside 0..classes-1 or of a shape that does not lead the record's.
+            DataError: no clients, two of one name or one without records, lengths, shapes or types that
+                differ, NaN or infinite values, labels outside 0..classes-1 or of a shape that does not fit.
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")
         names = tuple(client_names or numbered(len(clients)))
-        if len(names) != len(clients):
-            raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
+        # ledgers know clients by their names: of two that share one they would take the second for damage
+        if not len(names) == len({*names}) == len(clients):
+            raise DataError(f"client_names must hold {len(clients)} different names, got {[*names]!s:.60}")
         axes = 1 if persons is None else 2
         pairs = [checked_pair(x, y, classes, who, axes) for (x, y), who in zip(clients, names, strict=True)]
         test_x, test_y = checked_pair(*test, classes, "the test set")
