@@ -244,6 +244,7 @@ class Federation:
         """
         if not 0 < fraction <= 1:
             raise DataError(f"fraction must lie in (0, 1], got {fraction:g}")
+        # 0.29 of 100 records are 29, and 28.999... as floating point multiplies
         return self.take_records(np.maximum(1, np.floor(self.sizes * fraction + 1e-9)))
 
     def take_records(self, sizes: ArrayLike) -> Federation:

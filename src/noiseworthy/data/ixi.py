@@ -33,6 +33,7 @@ TEST_SUBJECTS = frozenset((
     626, 633, 634, 635, 648,
 ))  # fmt: skip
 """Numbers of the test subjects in FLamby's split, 62 + 36 + 15 of 311 + 181 + 74; all others train."""
+# averages of ones are differences of running sums, which round
 _ROUNDING = 1e-6
 
 

@@ -62,6 +62,7 @@ def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int3
     """Places of labels in a stated list."""
     text = as_text(labels)
     places = np.argsort(classes)
+    # what sorts behind all classes takes the first place by the remainder, and is found out on the next line
     found = places[np.searchsorted(classes, text, sorter=places) % len(classes)]
     other = np.asarray(classes)[found] != text
     if np.any(other):

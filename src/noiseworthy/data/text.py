@@ -77,6 +77,7 @@ def encode(text: str) -> Tokens:
     if unknown:
         raise DataError(f"text must be printable ASCII and newlines, got {unknown[0]!r}; replace it first")
     codes = np.frombuffer(text.encode("ascii"), np.uint8).astype(np.int32)
+    # newline is below the space, and becomes 0
     return np.maximum(codes - (ord(" ") - 1), 0)
 
 

@@ -21,6 +21,7 @@ def room(cached: int, sharers: int = 1) -> int:
 
 def chunks(batch: Batch, most: int) -> Batch:
     """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
+    # copies of records, because zeros may have slopes that are NaN (of a norm at 0), which no mask undoes
     return Batch(_split(batch.x, most), _split(batch.y, most), _split(batch.mask, most, "constant"))
 
 

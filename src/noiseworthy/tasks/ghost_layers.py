@@ -151,6 +151,7 @@ Layer = Product | Lookup
 
 def layer_of(equation: JaxprEqn, place: int) -> Layer | None:
     """What an equation does with the parameters that are its argument number `place`, if that is known."""
+    # the roundings below are those of float32
     if any(array_of(var).dtype != jnp.float32 for var in (equation.invars[place], equation.outvars[0])):
         return None
     if equation.primitive.name == "dot_general":

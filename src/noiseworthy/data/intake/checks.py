@@ -250,6 +250,7 @@ def _alike(features: Sequence[Feature], label: Label, readings: Mapping[str, Rea
 
 def _groups(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """The same number for the same rows, numbered as they first occur; shape (n,)."""
+    # bytes are compared, and of -0 and 0 they differ: to add 0 makes both 0
     plain = np.ascontiguousarray(rows + np.float32(0))
     whole = plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1])))[:, 0]
     _, first, groups = np.unique(whole, return_index=True, return_inverse=True)

@@ -178,6 +178,7 @@ class NumberColumn(Feature):
     def _read(self, values: NDArray) -> Reading:
         found, typed = numbers(values), values.dtype.kind in "biuf"
         gap = np.isnan(found)
+        # NaN of a column of numbers is a gap; of text it may be a word, which is a mistake and no gap
         gap[gap] = typed or gaps_among(keys(values[gap]), self.gaps)
         gap |= np.isin(found, numbers(np.array(self.gaps, object)))
         if (limits := self.limits) is None:
