@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records
 from noiseworthy.data.schema import Schema, read_schema
+from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.schema.values import key, keys
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 
@@ -289,6 +290,16 @@ def test_everything_that_is_wrong_with_a_table_is_said_at_once():
     ):
         assert said in str(caught.value)
     assert "'grade'" not in str(caught.value)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_table_without_its_column_of_persons_is_refused_unless_it_tests(whole):
+    """Nobody could count their records: the bound that is stated would be claimed and not looked at."""
+    schema = read_schema({**ONE, "x": {"kind": "yes-no"}, "who": {"role": "person", "at_most": 2}})
+    table = {"x": ["y", "n"], "y": [0, 1]}
+    with pytest.raises(DataError, match="ward: it has no column 'who'"):
+        stated_examples(table, schema, "ward", whole=whole)
+    assert len(stated_examples(table, schema, "ward", whole=True, testing=True)[0]) == 2
 
 
 @pytest.mark.parametrize(
