@@ -168,6 +168,8 @@ def test_a_day_is_the_same_in_every_type(values):
     stated = {"kind": "date", "range": ["2010-01-01", "2010-01-03"], "missing": True}
     schema = Schema.model_validate({**ONE, "x": stated})
     np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1]])
+    coded = Schema.model_validate({**ONE, "x": {**stated, "gaps": ["2010-01-01"]}})
+    np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
 
 
 CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))

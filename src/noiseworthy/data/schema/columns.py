@@ -312,5 +312,6 @@ class DateColumn(Feature):
     def _read(self, values: NDArray) -> Reading:
         found, (first, last) = days(values, self.format), self._ends
         gap = np.isnat(values) if values.dtype.kind == "M" else gaps_among(keys(values), self.gaps)
+        gap |= np.isin(found, days(np.array(self.gaps, object), self.format))
         scaled = 2 * (np.clip(found, first, last) - first) / (last - first) - 1
         return Reading.of(scaled, gap, (found < first) | (found > last))
