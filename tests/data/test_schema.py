@@ -155,6 +155,12 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object])
+def test_a_fraction_is_the_same_value_in_every_type(kind):
+    schema = Schema.model_validate({**ONE, "x": {"kind": "ordered", "values": [0.1, "0.25"]}})
+    np.testing.assert_array_equal(schema.encode({"x": np.array([0.25, 0.1], kind)}), [[1], [-1]])
+
+
 @pytest.mark.parametrize(
     "values",
     [
