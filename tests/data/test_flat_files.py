@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import FileIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,6 +194,22 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     (tables / "b.parquet").write_text("nothing")
     with pytest.raises(DataError, match="cannot be read as a Parquet table"):
         from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+def test_what_a_system_reads_in_parts_is_whole(tmp_path, monkeypatch):
+    """It reads 2 GiB at once at most, and less where it is interrupted."""
+
+    class Slow(FileIO):
+        def readinto(self, into):
+            return super().readinto(memoryview(into)[:7])
+
+    fed = mapped(tmp_path / "new")
+    monkeypatch.setattr(ragged, "open", lambda name, mode, buffering: Slow(name, mode), raising=False)
+    np.testing.assert_array_equal(fed.x.of_clients(np.array([2]), 40), records(2)[0])
+    with (tmp_path / "new" / "x.npy").open("rb+") as file:
+        file.truncate(300)
+    with pytest.raises(DataError, match=r"x\.npy is cut off"):
+        fed.x.of_clients(np.array([2]), 40)
 
 
 @pytest.mark.parametrize("asked", [[0, 1, 2, 3], [1], [0, 2, 3], [3, 0]])

@@ -299,13 +299,11 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
         DataError: they differ.
     """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
-        shapes = {array.shape[1:] for array in arrays}
-        if len(shapes) > 1:
+        if len(shapes := {array.shape[1:] for array in arrays}) > 1:
             raise DataError(
                 f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
             )
-    types = {str(x.dtype) for x, _ in pairs}
-    if len(types) > 1:
+    if len({str(x.dtype) for x, _ in pairs}) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
 
 
@@ -335,8 +333,7 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
 
 def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
     labels = finite(values, f"{who} has labels")
-    bad = (labels < 0) | (labels >= classes) | (labels != np.floor(labels))
-    if np.any(bad):
+    if np.any(bad := (labels < 0) | (labels >= classes) | (labels != np.floor(labels))):
         raise DataError(
             f"{who} has a label {labels[bad][0]:g}; labels must be whole numbers in 0..{classes - 1}"
         )
