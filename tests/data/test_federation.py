@@ -108,8 +108,10 @@ def test_a_target_is_one_number_per_record():
 
 
 def test_names_must_match_the_clients():
-    with pytest.raises(DataError, match="must hold 1 names, got 2"):
+    with pytest.raises(DataError, match=r"must hold 1 different names, got \['a', 'b'\]"):
         build(GOOD, client_names=["a", "b"])
+    with pytest.raises(DataError, match=r"must hold 2 different names, got \['a', 'a'\]"):
+        build(GOOD, GOOD, client_names=["a", "a"])
 
 
 @pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, float("nan")])

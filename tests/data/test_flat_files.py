@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import FileIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,6 +87,11 @@ def test_records_of_a_function_are_checked(tmp_path, function, message):
         Federation.opened(tmp_path / "new")
 
 
+def test_two_clients_of_one_name_are_refused(tmp_path):
+    with pytest.raises(DataError, match="different client_names for each, got 4, 3"):
+        mapped(tmp_path / "new", client_names="abca")
+
+
 def test_a_folder_that_holds_something_is_not_written_into(tmp_path):
     mapped(tmp_path / "new")
     with pytest.raises(DataError, match="holds something already"):
@@ -146,6 +153,33 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     )
 
 
+def test_columns_are_told_by_their_names_wherever_a_file_has_them(tmp_path, tables):
+    orders = ["abc", "cab", "bca", "acb"]
+    for i, order in enumerate(orders):
+        frame(i)[["label", *order]].to_parquet(tables / f"ward{i}.parquet")
+    frame(2)[[*"bac", "label"]].to_parquet(tmp_path / "test.parquet")
+    fed = from_parquet(tmp_path, test=tmp_path / "test.parquet")
+    assert_holds_the_records(fed)
+    np.testing.assert_array_equal(fed.test_x, records(2)[0])
+    frame(1, d=0.0).to_parquet(tables / "ward1.parquet")
+    with pytest.raises(DataError, match=r"ward1\.parquet has other columns than .*ward0\.parquet"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+@pytest.mark.parametrize("nobody", [["a", None, "b"], [1, None, 2], [1.5, None, 2]])
+def test_records_that_are_nobodys_are_refused(tmp_path, tables, nobody):
+    column = pd.Series(nobody).convert_dtypes() if nobody[0] == 1 else pd.Series(nobody)
+    frame(0, client=column).to_parquet(tables / "all.parquet")
+    with pytest.raises(DataError, match=r"all\.parquet: column 'client' has 1 "):
+        from_parquet(tmp_path)
+
+
+def test_rows_that_are_marked_to_test_do_not_train(tmp_path, tables):
+    frame(0, split=["train", "test", "train"]).to_parquet(tables / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet has rows marked 'test', which would train"):
+        from_parquet(tmp_path)
+
+
 def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     with pytest.raises(DataError, match=r"no files that end in \.parquet"):
         from_parquet(tmp_path)
@@ -160,6 +194,22 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     (tables / "b.parquet").write_text("nothing")
     with pytest.raises(DataError, match="cannot be read as a Parquet table"):
         from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+def test_what_a_system_reads_in_parts_is_whole(tmp_path, monkeypatch):
+    """It reads 2 GiB at once at most, and less where it is interrupted."""
+
+    class Slow(FileIO):
+        def readinto(self, into):
+            return super().readinto(memoryview(into)[:7])
+
+    fed = mapped(tmp_path / "new")
+    monkeypatch.setattr(ragged, "open", lambda name, mode, buffering: Slow(name, mode), raising=False)
+    np.testing.assert_array_equal(fed.x.of_clients(np.array([2]), 40), records(2)[0])
+    with (tmp_path / "new" / "x.npy").open("rb+") as file:
+        file.truncate(300)
+    with pytest.raises(DataError, match=r"x\.npy is cut off"):
+        fed.x.of_clients(np.array([2]), 40)
 
 
 @pytest.mark.parametrize("asked", [[0, 1, 2, 3], [1], [0, 2, 3], [3, 0]])

@@ -52,6 +52,12 @@ def test_classes_that_are_stated_are_not_read_off_the_labels(tmp_path):
         load_records(source, classes=[5, 7])
 
 
+@pytest.mark.parametrize(("label", "said"), [(None, "records without a label"), (np.inf, "classes, got inf")])
+def test_what_is_no_label_is_no_class(tmp_path, label, said):
+    with pytest.raises(DataError, match=said):
+        read_leaf(folder(tmp_path, train=[TRAIN, {"cy": ([[0.0, 1.0]], [label])}]))
+
+
 def test_a_user_spread_over_two_files_is_one_client(tmp_path):
     records = read_leaf(folder(tmp_path, train=[TRAIN, {"bob": ([[0.0, 1.0]], [9])}]))
     assert records.client_ids.tolist() == ["ann", "ann", "bob", "bob"]

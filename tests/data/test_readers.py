@@ -219,6 +219,25 @@ def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("first", "cells"), [("1,61,0.5,9", False), ("1,61,0.5,9", True), ("1,61,0.5,", True)]
+)
+def test_a_cell_more_in_a_record_moves_no_other(tmp_path, first, cells):
+    path = tmp_path / "wards.csv"
+    path.write_text(f"ill,age,dose\n{first}\n0,47,0.25\n")
+    with pytest.raises(DataError, match=r"wards\.csv has a record of more cells than names"):
+        read_columns(path, cells=cells)
+
+
+def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    twice = pa.table([[61.0], [0.5]], names=["age", "age"])
+    with pa.ipc.new_file(str(tmp_path / "wards.arrow"), twice.schema) as file:
+        file.write_table(twice)
+    with pytest.raises(DataError, match="two columns are called 'age'"):
+        read_columns(tmp_path / "wards.arrow", cells=True)
+
+
 def test_no_record_changes_how_another_is_read(tmp_path):
     """Letters, marks and decimal commas go by cell and header: else one record could move all others."""
     head, quiet = b"Haus;Dosis\n", "Süd;1,5\nKöln;2\n".encode()
@@ -263,6 +282,8 @@ def test_a_query_with_an_order_is_taken(text):
 @pytest.mark.parametrize(
     "url",
     ["postgresql://reader:hunter2@host/wards", "mysql://host/wards?user=a&password=hunter2",
+     "postgresql://reader:hunter2/a@host/wards", "postgresql://reader:hunter2?a@host/wards",
+     "postgresql://:hunter2#a@host/wards",
      "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3Dhunter2"],
 )  # fmt: skip
 def test_a_password_is_refused_and_not_repeated(url):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records
 from noiseworthy.data.schema import Schema, read_schema
+from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.schema.values import key, keys
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 
@@ -154,6 +155,12 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object])
+def test_a_fraction_is_the_same_value_in_every_type(kind):
+    schema = Schema.model_validate({**ONE, "x": {"kind": "ordered", "values": [0.1, "0.25"]}})
+    np.testing.assert_array_equal(schema.encode({"x": np.array([0.25, 0.1], kind)}), [[1], [-1]])
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -167,6 +174,8 @@ def test_a_day_is_the_same_in_every_type(values):
     stated = {"kind": "date", "range": ["2010-01-01", "2010-01-03"], "missing": True}
     schema = Schema.model_validate({**ONE, "x": stated})
     np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1]])
+    coded = Schema.model_validate({**ONE, "x": {**stated, "gaps": ["2010-01-01"]}})
+    np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
 
 
 CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
@@ -289,6 +298,16 @@ def test_everything_that_is_wrong_with_a_table_is_said_at_once():
     ):
         assert said in str(caught.value)
     assert "'grade'" not in str(caught.value)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_table_without_its_column_of_persons_is_refused_unless_it_tests(whole):
+    """Nobody could count their records: the bound that is stated would be claimed and not looked at."""
+    schema = read_schema({**ONE, "x": {"kind": "yes-no"}, "who": {"role": "person", "at_most": 2}})
+    table = {"x": ["y", "n"], "y": [0, 1]}
+    with pytest.raises(DataError, match="ward: it has no column 'who'"):
+        stated_examples(table, schema, "ward", whole=whole)
+    assert len(stated_examples(table, schema, "ward", whole=True, testing=True)[0]) == 2
 
 
 @pytest.mark.parametrize(

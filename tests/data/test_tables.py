@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -226,7 +228,8 @@ def test_hub_columns_that_are_not_as_stated_are_refused():
 
 
 def test_a_study_of_the_hub_may_state_columns(monkeypatch):
-    monkeypatch.setattr("noiseworthy.data.hub._load_dataset", lambda: lambda name: {"train": patients(20)})
+    hub = SimpleNamespace(load_dataset=lambda name: {"train": patients(20)})
+    monkeypatch.setitem(sys.modules, "datasets", hub)
     federation = load_federation("hub:toy", columns=PATIENTS, seed=0)
     assert (federation.clients, federation.record_shape) == (("1", "2"), (4,))
     study = {"federation": {"data": "hub:toy"}, "privacy": {"mechanism": "none"}, "columns": PATIENTS}
@@ -255,7 +258,7 @@ def test_a_failing_hub_is_named():
 
 
 def test_the_hub_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'noiseworthy\[data\]'"):
         load_records("hub:mnist")
 

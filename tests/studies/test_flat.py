@@ -90,6 +90,8 @@ def test_a_run_that_was_killed_goes_on_with_what_clients_remember(study, tmp_pat
 def test_a_folder_says_who_its_clients_are(folder):
     with pytest.raises(InvalidInput, match="leave out clients, partition"):
         load_federation(f"flat:{folder}", clients=3, partition="iid", seed=0)
+    with pytest.raises(InvalidInput, match="leave out classes, regression"):
+        load_federation(f"flat:{folder}", classes=["no", "yes", "perhaps"], regression=True, seed=0)
     with pytest.raises(DataError, match="no data at"):
         load_federation("flat:nowhere", seed=0)
     assert load_federation(f"flat:{folder}", records_per_client=4, seed=0).sizes.tolist() == [

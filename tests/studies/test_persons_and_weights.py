@@ -180,6 +180,7 @@ def test_a_bound_that_is_stated_twice_must_be_one(folder):
         ({"sampling": -1}, "column 'sampling' has 120 values other than numbers at 0 or above"),
         ({"sampling": np.nan}, "column 'sampling' has 120 missing values; say what those records count"),
         ({"patient": ""}, "column 'patient' has 120 missing values; say whose"),
+        ({"patient": "NA"}, "column 'patient' has 120 missing values; say whose"),
     ],
 )
 def test_weights_below_zero_and_records_of_nobody_are_refused(folder, cells, message):

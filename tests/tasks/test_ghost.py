@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import equinox as eqx
 import flax.linen as linen
@@ -297,6 +297,17 @@ def test_norms_of_positions_that_cancel_are_bounded_from_above(kind):
     assert np.all(sizes >= exact)
     reach = np.linalg.norm(rows, axis=2) if kind == "product" else 1.0
     assert np.all(sizes < 1e-2 * np.sum(reach * np.linalg.norm(slopes, axis=2), axis=1))
+
+
+@pytest.mark.parametrize("clients", [False, True])
+def test_sums_over_pairs_of_positions_round_no_more_often_than_is_bounded(clients):
+    """Of 961 equal products, which added one by one lose five times what the margin of a clip covers."""
+    layer, slope = Lookup((4000, 1), 31, (1,), clipped=True), np.float32(1.0030014514923096)
+    rows, slopes = np.zeros((4, 31), np.int32), np.full((4, 31, 1), slope)
+    sizes = partial(layer.sizes, norm="l2")
+    if clients:
+        sizes, rows, slopes = jax.vmap(sizes), rows[None], slopes[None]
+    assert np.all(np.asarray(jax.jit(sizes)(rows, slopes), np.float64) >= 31 * np.float64(slope))
 
 
 def test_a_clipped_record_wastes_no_more_than_a_few_roundings():

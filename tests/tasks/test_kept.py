@@ -47,6 +47,14 @@ def test_what_was_computed_once_is_read_and_other_records_or_maps_are_computed(f
         assert len(prepared) == count
 
 
+def test_rows_are_those_of_the_weights_that_a_task_knows(folder):
+    """Records are numbers with a weight, or with one more number; weights have another bound."""
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    for most in (1.0, 5.0, None):
+        task = make_task("softmax", (4,), 2, features="fourier:10:1:0", most_weight=most)
+        np.testing.assert_array_equal(rows_of(task, x), task.prepare(jnp.asarray(x)))
+
+
 @pytest.mark.full
 def test_a_damaged_file_is_computed_again_and_few_records_are_never_kept(folder, prepared):
     first = rows_of(TASK, X)

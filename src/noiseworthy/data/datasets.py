@@ -205,7 +205,8 @@ def load_federation(
     """
     if isinstance(source, str) and source.startswith(FLAT):
         dealt = {"clients": clients, "partition": partition, "alpha": alpha, "columns": columns,
-                 "labels_per_client": labels_per_client}  # fmt: skip
+                 "labels_per_client": labels_per_client, "query": query, "classes": classes,
+                 "feature_columns": feature_columns, "regression": regression or None}  # fmt: skip
         if given := [name for name, value in dealt.items() if value is not None]:
             raise InvalidInput(
                 f"{source} says who its clients are and what they hold; leave out {', '.join(given)}"

@@ -12,6 +12,7 @@ import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -98,8 +99,7 @@ def _binary(path: Path) -> Any:
 
 
 def _text(path: Path, encoding: str) -> TextIO:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding=encoding, errors=_WESTERN, newline="")
+    return TextIOWrapper(_binary(path), encoding=encoding, errors=_WESTERN, newline="")
 
 
 def _western(error: UnicodeError) -> tuple[str, int]:

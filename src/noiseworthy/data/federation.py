@@ -93,14 +93,15 @@ class Federation:
             persons: records that a person has at most, where the rows of clients are persons.
 
         Raises:
-            DataError: no clients, a client without records, lengths, shapes or types that differ, NaN or
-                infinite values, labels outside 0..classes-1 or of a shape that does not lead the record's.
+            DataError: no clients, two of one name or one without records, lengths, shapes or types that
+                differ, NaN or infinite values, labels outside 0..classes-1 or of a shape that does not fit.
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")
         names = tuple(client_names or numbered(len(clients)))
-        if len(names) != len(clients):
-            raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
+        # ledgers know clients by their names: of two that share one they would take the second for damage
+        if not len(names) == len({*names}) == len(clients):
+            raise DataError(f"client_names must hold {len(clients)} different names, got {[*names]!s:.60}")
         axes = 1 if persons is None else 2
         pairs = [checked_pair(x, y, classes, who, axes) for (x, y), who in zip(clients, names, strict=True)]
         test_x, test_y = checked_pair(*test, classes, "the test set")
@@ -243,6 +244,7 @@ class Federation:
         """
         if not 0 < fraction <= 1:
             raise DataError(f"fraction must lie in (0, 1], got {fraction:g}")
+        # 0.29 of 100 records are 29, and 28.999... as floating point multiplies
         return self.take_records(np.maximum(1, np.floor(self.sizes * fraction + 1e-9)))
 
     def take_records(self, sizes: ArrayLike) -> Federation:
@@ -297,13 +299,11 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
         DataError: they differ.
     """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
-        shapes = {array.shape[1:] for array in arrays}
-        if len(shapes) > 1:
+        if len(shapes := {array.shape[1:] for array in arrays}) > 1:
             raise DataError(
                 f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
             )
-    types = {str(x.dtype) for x, _ in pairs}
-    if len(types) > 1:
+    if len({str(x.dtype) for x, _ in pairs}) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
 
 
@@ -333,8 +333,7 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
 
 def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
     labels = finite(values, f"{who} has labels")
-    bad = (labels < 0) | (labels >= classes) | (labels != np.floor(labels))
-    if np.any(bad):
+    if np.any(bad := (labels < 0) | (labels >= classes) | (labels != np.floor(labels))):
         raise DataError(
             f"{who} has a label {labels[bad][0]:g}; labels must be whole numbers in 0..{classes - 1}"
         )

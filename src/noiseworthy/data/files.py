@@ -56,16 +56,20 @@ def existing(path: Path) -> Path:
     return path
 
 
-def read_npz(path: Path) -> dict[str, NDArray]:
+def read_npz(path: Path, *needed: str) -> dict[str, NDArray]:
     """Arrays of an npz file by name; object arrays are refused, because unpickling runs foreign code.
 
     Raises:
-        DataError: the file is missing, damaged or holds object arrays.
+        DataError: the file is missing, damaged, holds object arrays or lacks one that is needed.
     """
     existing(path)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as cause:
         why = "it is cut off, or holds Python objects" if "pickle" in str(cause) else cause
         raise DataError(f"{path} is not an npz file of plain arrays: {why}") from None
+    if absent := [name for name in needed if name not in arrays]:
+        *some, last = needed
+        raise DataError(f"{path} must hold the arrays {', '.join(some)} and {last}; {absent[0]} is missing")
+    return arrays

@@ -50,9 +50,9 @@ def write(
         DataError: what `Federation.from_clients` refuses, or a folder that holds something.
     """
     known = tuple(names or numbered(count))
-    if not count or len(known) != count:
+    if not count or not len(known) == len(set(known)) == count:
         raise DataError(
-            f"a federation needs a client and client_names for each, got {count} and {len(known)}"
+            f"a federation needs a client and different client_names for each, got {count}, {len({*known})}"
         )
     tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
     with (

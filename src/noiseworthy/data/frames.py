@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +51,27 @@ def read_text_table(path: Path, **options: Any) -> Any:
         options: further arguments of `pandas.read_csv`.
 
     Raises:
-        DataError: the file is missing, damaged or no table.
+        DataError: the file is missing, damaged or no table, or has more cells in a record than in its header.
     """
+    import pandas as pd  # here, because it takes most of a second to import
+
     from noiseworthy.data.dialects import dialect, point  # here, as other formats need none
 
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
-    frame = read_frame(path, **found.options, **options)
+    try:
+        with catch_warnings(action="error", category=pd.errors.ParserWarning):
+            # without index_col one more cell in the first record makes an index of the first cells of all and
+            # moves the others by a column: one record would change every other one
+            frame = read_frame(path, **found.options, index_col=False, **options)
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path} has a record of more cells than names in its header; name each") from None
     if found.decimal_commas:
         for name in frame.columns[frame.dtypes.map(lambda one: one.kind) == "O"]:
-            frame[name] = _as_read(frame[name].map(point), "dtype" not in options)
+            frame[name] = frame[name].map(point)
+            if "dtype" not in options:
+                with suppress(ValueError):
+                    frame[name] = pd.to_numeric(frame[name])
     return frame
 
 
@@ -88,11 +102,16 @@ def of_frame(frame: Any) -> Arrays:
 
     Args:
         frame: has `columns`, or `__arrow_c_stream__`.
+
+    Raises:
+        DataError: two columns of one name.
     """
     if not hasattr(frame, "iloc"):
         import pyarrow as pa
 
         frame = pa.table(frame).to_pandas()
+    if twice := [name for name, times in Counter(map(str, frame.columns)).items() if times > 1]:
+        raise DataError(f"two columns are called {twice[0]!r}; give every column a name of its own")
     return {str(name): _plain(frame[name]) for name in frame.columns}
 
 
@@ -159,18 +178,6 @@ def unharmed(path: Path, read: Callable[[], Any], what: str) -> Any:
         return read()
     except Exception as cause:  # readers of broken files raise whatever they stumble over
         raise DataError(f"{path} cannot be read as {what}: {_first_line(cause)}") from None
-
-
-def _as_read(column: Any, typed: bool) -> Any:
-    """A column of text, as numbers if it is `typed` and all of its cells are some."""
-    import pandas as pd  # here, because it takes most of a second to import
-
-    if not typed:
-        return column
-    try:
-        return pd.to_numeric(column)
-    except ValueError:
-        return column
 
 
 def _first_line(cause: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.frames import needed
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.table_records import HeldOut, from_columns
@@ -34,7 +35,7 @@ def read_hub(
     Raises:
         DataError: no package `datasets`, no split `train`, or columns that `from_columns` refuses.
     """
-    splits = _splits(name, load or _load_dataset())
+    splits = _splits(name, load or needed("datasets", "data", "a source hub:NAME").load_dataset)
     if not isinstance(columns, Columns):
         return _stated(splits, columns, name, held_out)
     tables = {part: _table(splits[part], columns, name) for part in ("train", "test") if part in splits}
@@ -63,14 +64,6 @@ def _cells(column: Any) -> NDArray:
     held = np.empty(len(values), object)
     held[:] = values
     return held
-
-
-def _load_dataset() -> Load:
-    try:
-        from datasets import load_dataset  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise DataError("hub: sources need the package datasets; pip install 'noiseworthy[data]'") from None
-    return load_dataset
 
 
 def _splits(name: str, load: Load) -> Mapping[str, Any]:

@@ -48,6 +48,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             f"{path} must start with the idx magic 00 00 08 and a rank, got {content[:4].hex(' ')!r}"
         )
     start = 4 + 4 * content[3]
+    # a header that is cut off is filled up with sizes that no file has, to be refused with the others below
     shape = tuple(np.frombuffer(content[4:start].ljust(start - 4, b"\xff"), ">u4").tolist())
     if len(content) - start != math.prod(shape):
         got = max(0, len(content) - start)

@@ -30,7 +30,7 @@ def cifar10(data_dir: Path) -> Records:
         DataError: the file is missing, damaged or holds other arrays.
     """
     path = data_dir / "cifar10" / "cifar10_lossless_5k.npz"
-    arrays = _arrays(path, ("x_train", "y_train", "x_test", "y_test"))
+    arrays = read_npz(path, "x_train", "y_train", "x_test", "y_test")
     train = _pair(arrays["x_train"], arrays["y_train"], CIFAR_SHAPE, CIFAR_CLASSES, path)
     test = _pair(arrays["x_test"], arrays["y_test"], CIFAR_SHAPE, CIFAR_CLASSES, path)
     return Records(*train, *test, CIFAR_CLASSES, "cifar10")
@@ -48,7 +48,7 @@ def cifar10_jpeg(data_dir: Path) -> Records:
         DataError: the file is missing or damaged, or a stream is no image of this shape.
     """
     path = data_dir / "cifar10" / "cifar10_jpeg_60k.npz"
-    arrays = _arrays(path, ("jpeg", "offset", "y", "n_train"))
+    arrays = read_npz(path, "jpeg", "offset", "y", "n_train")
     images = _decoded(arrays["jpeg"], arrays["offset"], path)
     x, y = _pair(images, arrays["y"], CIFAR_SHAPE, CIFAR_CLASSES, path)
     cut = int(arrays["n_train"])
@@ -67,18 +67,10 @@ def pneumoniamnist(data_dir: Path) -> Records:
         DataError: the file is missing, damaged or holds other arrays.
     """
     path = data_dir / "pneumoniamnist" / "pneumoniamnist_balanced.npz"
-    arrays = _arrays(path, ("train_images", "train_labels", "test_images", "test_labels"))
+    arrays = read_npz(path, "train_images", "train_labels", "test_images", "test_labels")
     train = _pair(arrays["train_images"], arrays["train_labels"].ravel(), XRAY_SHAPE, 2, path)
     test = _pair(arrays["test_images"], arrays["test_labels"].ravel(), XRAY_SHAPE, 2, path)
     return Records(*train, *test, 2, "pneumoniamnist")
-
-
-def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray]:
-    arrays = read_npz(path)
-    for name in names:
-        if name not in arrays:
-            raise DataError(f"{path} must hold the arrays {', '.join(names)}; {name} is missing")
-    return arrays
 
 
 def _pair(

@@ -18,6 +18,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.frames import needed
 from noiseworthy.data.records import Records, split_records
 from noiseworthy.errors import DataError
 
@@ -32,6 +33,7 @@ TEST_SUBJECTS = frozenset((
     626, 633, 634, 635, 648,
 ))  # fmt: skip
 """Numbers of the test subjects in FLamby's split, 62 + 36 + 15 of 311 + 181 + 74; all others train."""
+# averages of ones are differences of running sums, which round
 _ROUNDING = 1e-6
 
 
@@ -53,7 +55,7 @@ def read_ixi(folder: Path) -> Records:
         DataError: no package nibabel, no subjects, another hospital, a scan without its mask, damaged files,
             volumes of other axes, or masks of other values.
     """
-    nibabel = _nibabel()
+    nibabel = needed("nibabel", "imaging", "a source ixi:FOLDER")
     scans = sorted(folder.glob("**/IXI*/T1/*.nii.gz"), key=lambda path: path.parent.parent.name)
     if not scans:
         raise DataError(f"no scans IXI*/T1/*.nii.gz in {folder}; unpack the IXI Tiny archive of FLamby there")
@@ -131,11 +133,3 @@ def _centre(subject: Path) -> str:
     if centre not in CENTRES:
         raise DataError(f"{subject} must name one of the hospitals {', '.join(CENTRES)}, got {centre!r}")
     return centre
-
-
-def _nibabel() -> ModuleType:
-    try:
-        import nibabel
-    except ImportError:
-        raise DataError("ixi: sources need the package nibabel; pip install 'noiseworthy[imaging]'") from None
-    return nibabel

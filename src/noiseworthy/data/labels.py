@@ -26,7 +26,7 @@ def class_numbers(
         classes: all that there are, in their order, compared as text; None takes the distinct labels, sorted.
 
     Raises:
-        DataError: fractions, missing values, fewer than two distinct values, or one that is no class.
+        DataError: fractions, NaN or infinite values, fewer than two classes, or a value that is none.
 
     Example:
         >>> class_numbers(["yes", "no", "yes"], "loan")
@@ -35,8 +35,8 @@ def class_numbers(
         (array([2, 0, 2], dtype=int32), 3)
     """
     array = np.asarray(labels)
-    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
-        worst = array[array != np.floor(array)][0]
+    if array.dtype.kind == "f" and np.any(bad := ~np.isfinite(array) | (array != np.floor(array))):
+        worst = array[bad][0]
         raise DataError(
             f"{name} must hold whole numbers or text as classes, got {worst:g}; or set regression = true"
         )
@@ -62,6 +62,7 @@ def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int3
     """Places of labels in a stated list."""
     text = as_text(labels)
     places = np.argsort(classes)
+    # what sorts behind all classes takes the first place by the remainder, and is found out on the next line
     found = places[np.searchsorted(classes, text, sorter=places) % len(classes)]
     other = np.asarray(classes)[found] != text
     if np.any(other):

@@ -116,7 +116,9 @@ def _user(user: str, x: list, y: list, samples: int, file: Path) -> User:
         raise DataError(
             f"{file}: user {user!r} has {len(x)} features and {len(y)} labels, num_samples says {samples}"
         )
-    return user, finite(x, f"{file}: user {user!r} has features"), np.asarray(y)
+    if (labels := np.asarray(y)).dtype == object:
+        raise DataError(f"{file}: user {user!r} has records without a label; drop those records first")
+    return user, finite(x, f"{file}: user {user!r} has features"), labels
 
 
 def _joined(blocks: list[NDArray[np.float32]], folder: Path) -> NDArray[np.float32]:

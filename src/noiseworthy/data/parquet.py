@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.data.federation import checked_pair
 from noiseworthy.data.flat_files import RECORDS, Pair, filled
 from noiseworthy.data.frames import of_frame, unharmed
-from noiseworthy.data.tables import Columns, plain_examples, read_whole
+from noiseworthy.data.tables import Columns, Table, complete_column, feature_names, plain_examples, read_whole
 from noiseworthy.errors import DataError, InvalidInput
 
 _ROWS = 65_536
@@ -32,6 +34,7 @@ def write_parquet(
             "classes must be stated, or regression = True; labels are private and not looked up"
         )
     files = _files(source)
+    columns = _ordered(files, columns)
     by_column, clients = _counted(files, columns.client)
     if not clients or min(clients.values()) == 0:
         raise DataError(f"{source} has a client without records, or none; leave it out of the federation")
@@ -74,9 +77,26 @@ def _opened(file: Path) -> Any:
     return unharmed(file, lambda: parquet.ParquetFile(file, memory_map=True), "a Parquet table")
 
 
+def _ordered(files: list[Path], columns: Columns) -> Columns:
+    """Columns to learn from in the order of the first file, which others need not have."""
+    if columns.features is not None:
+        return columns
+    first, *others = (feature_names(_heads(file), columns, str(file)) for file in files)
+    for file, names in zip(files[1:], others, strict=True):
+        if set(names) != set(first):
+            raise DataError(f"{file} has other columns than {files[0]}; state feature_columns")
+    return replace(columns, features=tuple(first))
+
+
+def _heads(file: Path) -> Table:
+    """The columns without their rows."""
+    with _opened(file) as table:
+        return of_frame(table.schema_arrow.empty_table().to_pandas())
+
+
 def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
     """Whether a column names the clients, and the records of each, sorted by name; else files are clients."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     columns = set()
     for file in files:
         with _opened(file) as table:
@@ -87,10 +107,13 @@ def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
                 counts[file.stem] = table.metadata.num_rows
                 continue
             for batch in table.iter_batches(_ROWS, columns=[column]):
-                found = batch.column(0).value_counts()
-                for name, rows in zip(*(part.to_pylist() for part in found.flatten()), strict=True):
-                    counts[str(name)] = counts.get(str(name), 0) + rows
+                counts.update(_owners(of_frame(batch.to_pandas()), column, file))
     return columns == {True}, dict(sorted(counts.items()))
+
+
+def _owners(arrays: Table, column: str, file: Path) -> list[str]:
+    """Whose each row is."""
+    return [str(one) for one in complete_column(arrays, column, str(file)).tolist()]
 
 
 def _batches(file: Path, columns: Columns, by_column: bool) -> Iterator[tuple[list[str], Pair]]:
@@ -98,9 +121,10 @@ def _batches(file: Path, columns: Columns, by_column: bool) -> Iterator[tuple[li
     with _opened(file) as table:
         for batch in table.iter_batches(_ROWS):
             arrays = of_frame(batch.to_pandas())
-            x, y, _, _ = plain_examples(arrays, columns, str(file))
-            named = arrays[columns.client].tolist() if by_column else [file.stem] * len(x)
-            yield [str(one) for one in named], (x, y)
+            x, y, tests, _ = plain_examples(arrays, columns, str(file))
+            if tests is not None and tests.any():
+                raise DataError(f"{file} has rows marked 'test', which would train; name them apart, by test")
+            yield _owners(arrays, columns.client, file) if by_column else [file.stem] * len(x), (x, y)
 
 
 def _room(path: Path, rows: int, like: NDArray[Any]) -> np.memmap:

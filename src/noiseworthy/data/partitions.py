@@ -231,6 +231,7 @@ def _classes(name: str, labels: NDArray) -> list[NDArray[np.int64]]:
 
 def _cut(members: NDArray[np.int64], share: NDArray[np.float64], rng: np.random.Generator) -> Parts:
     ends = np.floor(np.cumsum(share)[:-1] * len(members)).astype(int)
+    # rounding may take sums of shares above 1
     return np.split(rng.permutation(members), np.minimum(ends, len(members)))
 
 

@@ -96,7 +96,11 @@ class Ragged:
         with open(file.filename, "rb", buffering=0) as source:
             for start, first, end in runs:
                 source.seek(file.offset + start * width)
-                if source.readinto(out[first:end].data.cast("B")) != (end - first) * width:
+                left = out[first:end].data.cast("B")
+                # a system reads 2 GiB at once at most
+                while left and (read := source.readinto(left)):
+                    left = left[read:]
+                if left:
                     raise DataError(f"{file.filename} is cut off; write the federation again")
         return out
 

@@ -73,9 +73,7 @@ def _of_file(path: Path, cells: bool) -> dict[str, NDArray]:
     from noiseworthy.data import frames  # here, as arrays need none
 
     if path.suffix == ".xlsx":
-        from noiseworthy.data.spreadsheets import (
-            read_spreadsheet,  # here, because few tables are spreadsheets
-        )
+        from noiseworthy.data.spreadsheets import read_spreadsheet  # here, because few tables are
 
         return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
     if path.suffix in (".feather", ".arrow"):

@@ -121,6 +121,8 @@ def holdout(groups: NDArray) -> NDArray[np.bool_]:
     """
     rng = np.random.default_rng(HOLDOUT_SEED)
     is_test = np.zeros(len(groups), bool)
+    # how far the generator moves depends on sizes of groups alone, and so does which places it takes: under
+    # replace-one neighbours these are public, and another record in a place moves no other
     for members in members_of(groups):
         is_test[rng.permutation(members)[: round(HOLDOUT_FRACTION * len(members))]] = True
     return is_test
@@ -145,6 +147,7 @@ def holdout_of_each(x: Features, labels: NDArray) -> NDArray[np.bool_]:
         >>> int(mask.sum()), bool(np.all(holdout_of_each(x[5:], np.zeros(995)) == mask[5:]))
         (198, True)
     """
+    # 0 is added because -0 and 0 are one number with two hashes
     rows = zip(np.ascontiguousarray(x + x.dtype.type(0)), labels, strict=True)
     return by_hash(row.tobytes() + str(label).encode() for row, label in rows)
 

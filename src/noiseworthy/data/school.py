@@ -50,10 +50,7 @@ def school(data_dir: Path) -> Records:
 
 
 def _arrays(path: Path):
-    arrays = read_npz(path)
-    for name in ("X", "y", "school"):
-        if name not in arrays:
-            raise DataError(f"{path} must hold the arrays X, y and school; {name} is missing")
+    arrays = read_npz(path, "X", "y", "school")
     x, y, owner = arrays["X"], arrays["y"], arrays["school"]
     if x.shape != (len(x), _WIDTH) or not y.shape == owner.shape == (len(x),):
         raise DataError(

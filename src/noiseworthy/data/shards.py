@@ -65,6 +65,7 @@ def _largest_size(stock: NDArray[np.int64], of_client: Any, of_class: Any) -> in
         b_ub=stock,
         method="highs-ds",
     )
+    # a corner is whole but for the solver's tolerance, about 1e-7
     return int(np.floor(solution.x[-1] + 1e-6))
 
 

@@ -16,6 +16,8 @@ from noiseworthy.errors import ConfigError, DataError
 
 PASSWORD_VARIABLE = "NOISEWORTHY_SQL_PASSWORD"
 _SECRET = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
+# as SQLAlchemy tells a password, which may hold what ends the host of a URL for urllib: / ? #
+_PASSWORD = re.compile(r"[^:/]*://[^:/]*:[^@]+@")
 _BESIDE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 """Parts of a query in which no word is one of SQL's."""
 _INSIDE = re.compile(r"\([^()]*\)")
@@ -102,9 +104,8 @@ def misfit(url: str, text: str) -> str | None:
         url: connection string.
         text: query.
     """
-    parts = urlsplit(url)
-    options = [part for option in parse_qsl(parts.query) for part in option]
-    if parts.password or any(map(_SECRET.search, options)):
+    options = [part for option in parse_qsl(url.partition("?")[2]) for part in option]
+    if _PASSWORD.match(url) or any(map(_SECRET.search, options)):
         return (
             "a connection string must hold no password, because study files and records are shown to others; "
             f"set the environment variable {PASSWORD_VARIABLE} and leave it out"

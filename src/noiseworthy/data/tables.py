@@ -138,8 +138,7 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
         _finite(values, column, name)
     if values.dtype != object:
         return values
-    bad = sum(not isinstance(value, str | int) for value in values)
-    if bad:
+    if bad := sum(not isinstance(value, str | int) for value in values):
         raise DataError(f"{name}: column {column!r} has {bad} missing values; drop those records first")
     return values.astype(str)
 
@@ -193,8 +192,7 @@ def _numbers(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
 def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
         numbers = values.astype(np.float32)
-    bad = int(np.sum(~np.isfinite(numbers)))
-    if bad:
+    if bad := int(np.sum(~np.isfinite(numbers))):
         raise DataError(
             f"{name}: column {column!r} has {bad} NaN or infinite values; impute or drop those records first"
         )
@@ -208,8 +206,7 @@ def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int |
 
 
 def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:
-    unknown = set(np.unique(values.astype(str)).tolist()) - {"train", "test"}
-    if unknown:
+    if unknown := set(np.unique(values.astype(str)).tolist()) - {"train", "test"}:
         raise DataError(
             f"{name}: column {SPLIT_COLUMN!r} must hold 'train' or 'test', got {sorted(unknown)[0]!r}"
         )

@@ -73,10 +73,10 @@ def encode(text: str) -> Tokens:
         >>> encode("Oh\\n!")
         array([48, 73,  0,  2], dtype=int32)
     """
-    unknown = sorted(set(text) - set(ALPHABET))
-    if unknown:
+    if unknown := sorted(set(text) - set(ALPHABET)):
         raise DataError(f"text must be printable ASCII and newlines, got {unknown[0]!r}; replace it first")
     codes = np.frombuffer(text.encode("ascii"), np.uint8).astype(np.int32)
+    # newline is below the space, and becomes 0
     return np.maximum(codes - (ord(" ") - 1), 0)
 
 

@@ -70,10 +70,7 @@ def readings(data_dir: Path) -> Readings:
         DataError: the file is missing, damaged or holds other arrays.
     """
     path = data_dir / "vehicle" / "vehicle_sample.npz"
-    arrays = read_npz(path)
-    for name in ("X", "y", "sensor"):
-        if name not in arrays:
-            raise DataError(f"{path} must hold the arrays X, y and sensor; {name} is missing")
+    arrays = read_npz(path, "X", "y", "sensor")
     x, y, sensor = arrays["X"], arrays["y"], arrays["sensor"]
     if x.shape != (len(x), FEATURES) or not y.shape == sensor.shape == (len(x),):
         raise DataError(

@@ -21,29 +21,22 @@ def room(cached: int, sharers: int = 1) -> int:
 
 def chunks(batch: Batch, most: int) -> Batch:
     """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
-    n = len(batch.mask)
-    many = max(1, -(-n // most))
-    size = -(-n // many)
-
-    def split(values: Array, mode: str) -> Array:
-        padding = [(0, many * size - n)] + [(0, 0)] * (values.ndim - 1)
-        return jnp.pad(values, padding, mode=mode).reshape(many, size, *values.shape[1:])
-
-    return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
+    # copies of records, because zeros may have slopes that are NaN (of a norm at 0), which no mask undoes
+    return Batch(_split(batch.x, most), _split(batch.y, most), _split(batch.mask, most, "constant"))
 
 
 def by_parts(function: Callable[..., Array], arrays: tuple[Array, ...], most: int) -> Array:
     """What a function of records side by side gives for all rows of arrays, at most so many at once."""
-    n = len(arrays[0])
-    many = max(1, -(-n // most))
-    size = -(-n // many)
+    made = jax.lax.map(lambda part: function(*part), tuple(_split(one, most) for one in arrays))
+    return made.reshape(-1, *made.shape[2:])[: len(arrays[0])]
 
-    def split(values: Array) -> Array:
-        widths = [(0, many * size - n)] + [(0, 0)] * (values.ndim - 1)
-        return jnp.pad(values, widths, mode="edge").reshape(many, size, *values.shape[1:])
 
-    made = jax.lax.map(lambda part: function(*part), tuple(map(split, arrays)))
-    return made.reshape(-1, *made.shape[2:])[:n]
+def _split(rows: Array, most: int, mode: str = "edge") -> Array:
+    """Rows as (parts, rows, ...), at most so many in a part, with some added at the end."""
+    many = max(1, -(-len(rows) // most))
+    size = -(-len(rows) // many)
+    added = [(0, many * size - len(rows))] + [(0, 0)] * (rows.ndim - 1)
+    return jnp.pad(rows, added, mode=mode).reshape(many, size, *rows.shape[1:])
 
 
 def without_padding(batch: Batch) -> Batch:

@@ -34,6 +34,7 @@ def upper_norm(v: Array, norm: Norm) -> Array:
     """
     n = v.shape[-1]
     total = jnp.sum(jnp.abs(v) if norm == "l1" else jnp.square(v), axis=-1)
+    # a GPU keeps squares below 2^-126, a CPU makes them 0: the bound is of both
     total = (total + n * _SMALLEST) / (1.0 - n * _ROUNDING)
     return total if norm == "l1" else jnp.sqrt(total)
 
@@ -71,6 +72,7 @@ def clip(v: Array, size: Array, clip_norm: Array | float) -> Array:
         Array([[0.6, 0.8],
                [0. , 0. ]], dtype=float32)
     """
+    # chosen after the product: 0 times an infinite entry is NaN, which a sum would spread over all records
     return jnp.where(jnp.isfinite(size)[..., None], flushed(v * clip_factor(size, clip_norm)[..., None]), 0.0)
 
 

@@ -256,6 +256,7 @@ def _fitting(encoder: Encoder, record_shape: tuple[int, ...]) -> _Fitting:
         def run(records: NDArray, name: str = taken.name) -> NDArray:
             return session.run(None, {name: records})[0]
 
+        # shapes and faults of a graph are learnt from numbers of nobody, never from a record
         public = np.random.default_rng(0).random((1, *into), np.float32)
         try:
             first, again = run(public), run(public)
@@ -346,6 +347,7 @@ class _Memory:
         with self._lock:
             for name, row in zip(names, rows, strict=True):
                 self._bytes += row.nbytes - getattr(self._rows.pop(name, None), "nbytes", 0)
+                # a row itself would keep all rows that were computed with it in memory
                 self._rows[name] = row.copy()
             while self._bytes > _REMEMBERED:
                 self._bytes -= self._rows.popitem(last=False)[1].nbytes

@@ -117,6 +117,7 @@ class Ghost:
         parts, uses = _uses(program)
         layers, others, obstacles = {}, [], []
         for use in uses:
+            # used twice, a part has a sum for its gradient, whose norm does not follow from those of both
             times = sum(use.part.meets(other.part) for other in uses)
             layer = layer_of(use.equation, use.place) if use.equation and use.meets_record else None
             if times == 1 and layer is not None and layer.is_cheap(norm):
@@ -160,6 +161,7 @@ class Ghost:
         sizes = [layer.sizes(rows, slopes, norm) for _, layer, rows, slopes in known]
         sizes += [upper_norm_of_long(gradients, norm) for gradients in formed]
         size = upper_norm(jnp.stack(sizes, axis=-1), norm)
+        # a weight of 0 would not do alone: times an infinite slope it is NaN, in a product over all records
         fine = jnp.isfinite(size) & (batch.mask > 0)
         weight = jnp.where(fine, batch.mask * clip_factor(size, clip_norm), 0.0)
         sums = {}
@@ -173,6 +175,7 @@ class Ghost:
     def _slopes(self, theta: Array, x: Array, y: Array) -> tuple[list[Array], tuple[list[Array], ...]]:
         """What goes into each layer; gradients in the rest and in what comes out of each layer."""
         outs = [array_of(self.program.jaxpr.eqns[place].outvars[0]) for place in self.layers]
+        # what is added to a layer's output has the slopes in that output for its gradient
         taps = [jnp.zeros(out.shape, out.dtype) for out in outs]
         rest = [theta[part.start : part.stop] for part in self.rest]
 
@@ -239,6 +242,7 @@ def _taken(equation: JaxprEqn, part: Part) -> list[Part] | None:
     made = [array_of(var).size for var in equation.outvars]
     if name in _SHAPING and len(equation.invars) == 1 and made[0] == part.stop - part.start:
         return [part._replace(shaping=(*part.shaping, equation))]
+    # a slice of a matrix is in general no range of theta, and a part must be one to be told from others
     if part.shaping:
         return None
     if name == "split":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jax.extend.core import JaxprEqn
 from jax.lax import GatherScatterMode
 
-from noiseworthy._jax import Array, jnp
+from noiseworthy._jax import Array, jnp, lax
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.clipping import upper_norm_of_long
 from noiseworthy.tasks.programs import array_of
@@ -151,6 +151,7 @@ Layer = Product | Lookup
 
 def layer_of(equation: JaxprEqn, place: int) -> Layer | None:
     """What an equation does with the parameters that are its argument number `place`, if that is known."""
+    # the roundings below are those of float32
     if any(array_of(var).dtype != jnp.float32 for var in (equation.invars[place], equation.outvars[0])):
         return None
     if equation.primitive.name == "dot_general":
@@ -219,4 +220,7 @@ def _upper_root(terms: Array, steps: int, reach: Array, slopes: Array, inputs: i
     along, most = jnp.sum(reach * back, axis=1), terms.shape[1] ** 2
     tiny = inputs * jnp.sum(back, axis=1) ** 2 + slopes.shape[2] * jnp.sum(reach, axis=1) ** 2 + most
     rounding = (steps + 8) * _ROUNDING * jnp.square(along) + _SMALLEST * tiny
-    return jnp.sqrt(jnp.maximum(jnp.sum(terms, axis=(1, 2)), 0.0) + rounding)
+    # `steps` counts the roundings of two sums over T terms each; without a barrier between them XLA makes one
+    # over T^2 terms, which it may add one by one: at T = 31 that lost five times the margin of a clip
+    total = jnp.sum(lax.optimization_barrier(jnp.sum(terms, axis=2)), axis=1)
+    return jnp.sqrt(jnp.maximum(total, 0.0) + rounding)

@@ -51,8 +51,9 @@ def place_of(parts: Iterable[bytes | str | memoryview]) -> Path | None:
 def _place(task: LinearModel, x: NDArray) -> Path | None:
     seen, whole = task.preparation, np.ascontiguousarray(x)
     numbers = {} if seen.reference is None else seen.reference.arrays(seen.projection)
+    # whatever rows follow from: of two tasks that differ in what is left out one would read the other's rows
     facts = (
         _MAP, version("jax"), str(whole.dtype), whole.shape, seen.features, seen.pooling, seen.projection,
-        seen.seed, task.feature_norm, task.normalise, task.bias, [*numbers],
+        seen.seed, task.feature_norm, task.normalise, task.bias, task.most_weight, [*numbers],
     )  # fmt: skip
     return place_of([repr(facts), whole.data, *(array.data for array in numbers.values())])

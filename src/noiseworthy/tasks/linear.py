@@ -152,6 +152,7 @@ class LinearModel:
 
     def initial(self, key: Array) -> Array:
         """The origin, but for `start`, shape (p,): the loss is convex, so the key is not needed."""
+        # the bias is the last feature, so that its weights are the last numbers of theta
         zeros = jnp.zeros(self.dimension - len(self.start), jnp.float32)
         return jnp.append(zeros, jnp.array(self.start, jnp.float32) / (self.bias or 1.0))
 
@@ -216,6 +217,7 @@ class LinearModel:
         """What `clipped_gradient_sum` sums records by, from slopes dloss/dz: both of shape (n, outputs)."""
         sizes = upper_norm(self.rows(batch.x), norm) * upper_norm(slopes, norm)
         weight = batch.mask[:, None]
+        # not by the product alone, because padding may hold what gives NaN
         return jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
 
     def gradient(self, theta: Array, batch: Batch | Moments) -> Array:
@@ -293,6 +295,7 @@ class LinearModel:
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, outputs)."""
+        # at default precision, because slopes are clipped as they come out: only products of those need more
         return self.rows(x) @ theta.reshape(self._width, self.outputs)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
@@ -345,4 +348,5 @@ class LinearModel:
         peak = jnp.max(jnp.abs(rows), axis=1, keepdims=True)
         units = rows / jnp.where(peak > 0, peak, 1.0)
         reach = SAFETY * self.feature_norm / upper_norm(units, "l2")[:, None]
+        # peak <= reach says that a row has a norm of at most R (1 - 2^-20), without squares that may overflow
         return units * reach if self.normalise else jnp.where(peak <= reach, rows, units * reach)

@@ -169,11 +169,13 @@ class Personal:
         matrix = phi[self.transform_dimension :].reshape(-1, model.outputs)
         weights, rows = matrix[: model.features], self.transformed(phi, batch.x)
         used = (batch.mask > 0) & jnp.any(batch.x != 0, axis=1) & jnp.all(jnp.isfinite(rows), axis=1)
+        # zeros, for scaling may have made a finite record infinite, which a factor of 0 does not undo
         x, rows = (jnp.where(used[:, None], v, 0.0) for v in (batch.x[:, : model.features], rows))
         slopes = model.slopes(rows @ matrix, batch.x, batch.y)
         back = _product(slopes, weights.T)
         scales = jnp.sum(x * back, axis=1)
         sizes = _sizes(weights, x, rows, slopes, back, scales, norm)
+        # x^T W r is linear in r like all else, so that one factor clips the whole gradient
         kept = clip(jnp.column_stack([scales, slopes]), sizes, clip_norm)
         kept = jnp.where(used[:, None], batch.mask[:, None] * kept, 0.0)
         in_gamma, slopes = jnp.sum(kept[:, :1], axis=0), kept[:, 1:]

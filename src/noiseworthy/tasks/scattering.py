@@ -159,6 +159,7 @@ def _smoother(side: int, step: int) -> NDArray[np.float32]:
     transform = np.fft.fft(bell.reshape(5, side).sum(axis=0)).real
     few = side // step
     if step > 1:
+        # frequencies that images of every `step`-th pixel cannot hold, which folding would add to lower ones
         transform[few // 2 : few // 2 + side - few] = 0.0
         transform = transform.reshape(step, few).sum(axis=0)
     circular = np.fft.ifft(np.fft.fft(np.eye(few), axis=0) * transform[:, None], axis=0).real

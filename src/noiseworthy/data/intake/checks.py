@@ -250,6 +250,7 @@ def _alike(features: Sequence[Feature], label: Label, readings: Mapping[str, Rea
 
 def _groups(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """The same number for the same rows, numbered as they first occur; shape (n,)."""
+    # bytes are compared, and of -0 and 0 they differ: to add 0 makes both 0
     plain = np.ascontiguousarray(rows + np.float32(0))
     whole = plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1])))[:, 0]
     _, first, groups = np.unique(whole, return_index=True, return_inverse=True)
@@ -275,7 +276,7 @@ def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArra
     """How many records persons have at most, and who has more than is stated."""
     if person is None or person.name not in table:
         return []
-    persons = keys(table[person.name])
+    persons = person.names(table[person.name])
     if "" in persons:
         return _owners(person.name, np.array(persons))
     counts = person.counts(persons, None if owners is None else owners.tolist())

@@ -178,6 +178,7 @@ class NumberColumn(Feature):
     def _read(self, values: NDArray) -> Reading:
         found, typed = numbers(values), values.dtype.kind in "biuf"
         gap = np.isnan(found)
+        # NaN of a column of numbers is a gap; of text it may be a word, which is a mistake and no gap
         gap[gap] = typed or gaps_among(keys(values[gap]), self.gaps)
         gap |= np.isin(found, numbers(np.array(self.gaps, object)))
         if (limits := self.limits) is None:
@@ -311,5 +312,6 @@ class DateColumn(Feature):
     def _read(self, values: NDArray) -> Reading:
         found, (first, last) = days(values, self.format), self._ends
         gap = np.isnat(values) if values.dtype.kind == "M" else gaps_among(keys(values), self.gaps)
+        gap |= np.isin(found, days(np.array(self.gaps, object), self.format))
         scaled = 2 * (np.clip(found, first, last) - first) / (last - first) - 1
         return Reading.of(scaled, gap, (found < first) | (found > last))

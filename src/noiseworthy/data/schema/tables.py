@@ -38,14 +38,15 @@ def stated_examples(
     columns = columns_of(table)
     others = [schema.client, schema.split]
     needed = [one for one in others if one and not whole]
+    # of persons that nobody told of none would have too many records, whatever is claimed of them
+    if schema.person is not None and not testing:
+        needed.append(schema.person.name)
     stated = [one.name for one in schema.columns]
     said = [
         f'column {one!r} is not stated{nearest(one, stated)}; say what it is, or {{ kind = "left-out" }}'
         for one in columns
         if one not in stated
     ] + missing(columns, needed)
-    if schema.person is not None and not testing:
-        needed.append(schema.person.name)
     wanted = schema.learned
     usable = [one for one in wanted if one.name in columns]
     said += missing(columns, [one.name for one in wanted])
@@ -74,7 +75,7 @@ def _many_records(columns: Mapping[str, NDArray], schema: Schema, owners: NDArra
     person = schema.person
     if person is None or person.name not in columns:
         return []
-    persons = keys(columns[person.name])
+    persons = person.names(columns[person.name])
     if "" in persons:
         return _gaps(np.array(persons), person.name)
     _, says = person.excess(persons, person.counts(persons, None if owners is None else owners.tolist()))

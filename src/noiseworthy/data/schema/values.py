@@ -41,7 +41,8 @@ def key(value: Any) -> str:
 
 def keys(values: NDArray) -> list[str]:
     """`key` of every value, shape (n,)."""
-    told = values.tolist()
+    # float32 is written as such: as a float of Python 0.1 would be 0.10000000149011612
+    told = [*values] if values.dtype.kind == "f" else values.tolist()
     known = {text: key(text) for text in set(told)} if {*map(type, told)} == {str} else {}  # few, repeated
     return [known[value] if known else key(value) for value in told]
 
