@@ -5,13 +5,21 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from noiseworthy.deploy.secure_sum import letters, secret_shares
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import KEY
 from noiseworthy.deploy.secure_sum.member import OwnerRound
-from noiseworthy.deploy.secure_sum.messages import OF_OPENED, OF_SHARES, associated
+from noiseworthy.deploy.secure_sum.messages import (
+    OF_OPENED,
+    OF_SHARES,
+    OF_UPLOAD,
+    associated,
+    pack_upload,
+    read_upload,
+)
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import LedgerError, VoidRound
@@ -286,6 +294,25 @@ def test_who_seals_something_else_than_shares_is_left_out_by_the_server(party):
         assert "owner 4" not in again.step(replies | {"owner 4": forged})
         assert "sealed something else" in again.faults["owner 4"]
     assert "owner 4" in collector.step(replies)
+
+
+@pytest.mark.parametrize("other", [np.zeros(2), 7])
+def test_who_lists_senders_that_are_no_names_is_left_out_by_the_server(party, other):
+    """Arrays do not compare to one truth value: such a letter must not end the server's training."""
+    owners = party(4, 0, 1)
+    terms = owners.terms()
+    collector = Collector(terms, owners.roster)
+    requests = collector.start()
+    for _ in range(2):
+        replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+        requests = collector.step(replies)
+    replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+    packed, words = read_upload(replies["owner 4"])
+    body = letters.read(packed, "upload", terms, owners.roster, OF_UPLOAD).body
+    bad = body | {"senders": [other, *body["senders"][1:]]}
+    forged = letters.written("upload", "owner 4", terms, bad, owners.keys["owner 4"])
+    assert "owner 4" not in collector.step(replies | {"owner 4": pack_upload(forged, words)})
+    assert "another type" in collector.faults["owner 4"]
 
 
 def test_shares_that_do_not_fit_make_a_round_void_and_never_wrong(party):
