@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -233,7 +234,8 @@ def answers(
     earlier = set(exchange.waiting)
     while (open := messages.keys() - found.keys()) and time.monotonic() < until:
         for owner in open & set(exchange.clients) - exchange.waiting:
-            exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
+            with suppress(GatewayError):  # of who has just gone: asked again if it comes back in time
+                exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
         for owner, data in exchange.receive(min(_TICK, until - time.monotonic())):
             if owner in earlier:
                 earlier.remove(owner)
