@@ -126,14 +126,14 @@ def listening(path: Path, group: str | int | None = None) -> Iterator[socket.soc
     """
     number = _group_number(group)
     _make_room(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # outside of `try`: where it fails, the socket there is that of a gateway that was quicker
         bind(listener, path)
-        _lend(path, number)
-        yield listener
-    finally:
-        listener.close()
-        path.unlink(missing_ok=True)
+        try:
+            _lend(path, number)
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _group_number(group: str | int | None) -> int | None:
