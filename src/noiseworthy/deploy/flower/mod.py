@@ -198,7 +198,7 @@ def _paid(ledger: DurableLedger, terms: Terms, message: str, price: int) -> int:
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None
-    if isinstance(answer, Refusal) and answer.why == "budget":
+    if isinstance(answer, Refusal) and answer.why != "lost":
         raise Declined(answer.message)
     if not isinstance(answer, Grant):
         raise Declined(ONCE)
