@@ -398,6 +398,13 @@ def test_a_reply_leaves_at_a_multiple_of_the_stated_time(monkeypatch, takes, lea
     assert now[0] - 100 == pytest.approx(leaves)
 
 
+@pytest.mark.parametrize("takes", [0.9000000000000001, 1.8000000000000003, 3.5000000000000004])
+def test_no_rounding_makes_a_wait_negative(takes):
+    """Such a sleep would be an error, and end the gateway."""
+    assert server._left(takes, 0.1) == pytest.approx(0.0)
+    assert server._left(takes, 0.1) >= 0
+
+
 def test_without_a_stated_time_a_reply_leaves_at_once(monkeypatch):
     waited = []
     monkeypatch.setattr(server.time, "sleep", waited.append)

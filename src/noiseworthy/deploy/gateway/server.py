@@ -109,7 +109,8 @@ def _user_of(stream: socket.socket) -> int:
 
 def _left(gone: float, every: float) -> float:
     """Seconds to the next multiple."""
-    return math.ceil(gone / every) * every - gone if every else 0.0
+    # the quotient may round down to a whole number of multiples that lies an ulp below what has gone
+    return max(math.ceil(gone / every) * every - gone, 0.0) if every else 0.0
 
 
 @contextmanager

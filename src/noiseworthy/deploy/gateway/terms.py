@@ -6,13 +6,17 @@ from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
 from noiseworthy.methods.wire import Job
 
+_LONGEST = 2000
+"""Letters of a message."""
+
 
 class Declined(Exception):
     """Ends a request in a reply without an upload; its words are made of public things alone."""
 
     def __init__(self, reason: Reason, message: str, next: int | None = None):
         super().__init__(message)
-        self.reply = Refused(reason=reason, message=message, next=next)
+        # cut: a name in UTF-8 takes up to three times the room in a reply, more than one may have
+        self.reply = Refused(reason=reason, message=message[:_LONGEST], next=next)
 
 
 def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) -> None:
