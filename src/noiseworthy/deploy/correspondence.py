@@ -92,6 +92,7 @@ class Correspondence:
                 break
             for owner, data in self.exchange.receive(min(_TICK, until - time.monotonic())):
                 self._take(owner, data, wanted, found)
+        # a last look: who answered while the time ran out has paid for it
         for owner, data in self.exchange.receive(0.0):
             self._take(owner, data, wanted, found)
         self.silent |= wanted.keys() - found.keys()

@@ -250,6 +250,8 @@ class Gateway:
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
         memory = self._checked(accepted, charge)
+        # bound before it is charged: a kill in between leaves an account that is bound and spent nothing; the
+        # other way round one that has spent would take any records
         if not self.fingerprint.taken:
             self.fingerprint.take()
         answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
@@ -301,6 +303,7 @@ class Gateway:
             self.runs.acknowledge(run, request.received)
         if before is not None:
             return self._again(request, before, charge)
+        # `reserve` looks again; here a run that it would refuse stays out of the ledger and compiles nothing
         short = self.ledger.shortage([charge], run)
         if short is not None:
             raise Declined(short.why, short.message)
@@ -366,6 +369,7 @@ class Gateway:
         same numbers would be another release of them.
         """
         try:
+            # of the charge: the seal's entry digests this reply, so that no reply can carry the head after it
             head = str(self.ledger.head)
             reply = pack_reply(self.uploaded(accepted, memory, head))
             self.ledger.seal(grant, reply if accepted.request.into is None else pack_reply(LEFT_ONCE))

@@ -90,6 +90,7 @@ def answer(
     """Answer the one request of a connection; who does not ask in time or goes away gets nothing."""
     refused = OWN_USER if apart and _user_of(stream) == os.geteuid() else None
     try:
+        # read where it is refused, too: a socket that closes on unread bytes resets its peer, reason unread
         data = receive(stream, LARGEST, _PATIENCE)
         came = time.monotonic()
         with ending.put_off():

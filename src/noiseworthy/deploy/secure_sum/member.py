@@ -156,6 +156,7 @@ class OwnerRound:
             {
                 "channel": public_of(secrets.channel),
                 "pair": public_of(secrets.pair),
+                # by the terms alone: the digest that later keys are derived by covers this letter
                 "commitment": commitment_of(secrets.own, self.terms.digest, name),
             },
         ).packed
@@ -226,6 +227,7 @@ class OwnerRound:
                 strict=True,
             )
         )
+        # its own share is one of the threshold's: an owner that signs opens one for itself as for all others
         self._kept[name] = pieces[terms.place(name) - 1]
         sealed = {
             other: secret_shares.sealed(
