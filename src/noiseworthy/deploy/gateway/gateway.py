@@ -302,7 +302,9 @@ class Gateway:
         if run is not None:
             self.runs.acknowledge(run, request.received)
         if before is not None:
-            return self._again(request, before, charge)
+            if before != charge.share:
+                raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
+            return ()  # nothing is computed from it: its bytes are sealed, or it is lost
         # `reserve` looks again; here a run that it would refuse stays out of the ledger and compiles nothing
         short = self.ledger.shortage([charge], run)
         if short is not None:
@@ -320,12 +322,6 @@ class Gateway:
             job.rehearse(self.holding.rehearsal(job.task))
             self._compiled[job.task].add(program)
             _check_time(accepted.request)
-
-    def _again(self, request: Request, before: int, charge: Charge) -> Memory:
-        """Nothing is computed for a release that was asked before."""
-        if before != charge.share:
-            raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
-        return ()
 
     def _same(self, sealed: bytes, request: Request) -> bytes:
         """The sealed bytes, if they answer this very request."""

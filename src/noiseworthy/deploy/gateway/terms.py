@@ -6,9 +6,6 @@ from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
 from noiseworthy.methods.wire import Job
 
-_LONGEST = 2000
-"""Letters of a message."""
-
 
 class Declined(Exception):
     """Ends a request in a reply without an upload; its words are made of public things alone."""
@@ -16,7 +13,7 @@ class Declined(Exception):
     def __init__(self, reason: Reason, message: str, next: int | None = None):
         super().__init__(message)
         # cut: a name in UTF-8 takes up to three times the room in a reply, more than one may have
-        self.reply = Refused(reason=reason, message=message[:_LONGEST], next=next)
+        self.reply = Refused(reason=reason, message=message[:2000], next=next)
 
 
 def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) -> None:
