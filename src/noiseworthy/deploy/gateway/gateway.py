@@ -228,7 +228,10 @@ class Gateway:
         mechanism = self.owner.budget.mechanism
         if delta_misfit(mechanism, asked.delta):
             raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
-        (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        try:
+            (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
         shares = self.account.share(whole.whole)
         short = lease_refusal(self.ledger, self.runs.number_of(asked.run), self.number, shares)
         short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
