@@ -13,6 +13,7 @@ from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import KEY
 from noiseworthy.deploy.secure_sum.member import OwnerRound
 from noiseworthy.deploy.secure_sum.messages import (
+    OF_KEYS,
     OF_OPENED,
     OF_SHARES,
     OF_UPLOAD,
@@ -247,6 +248,24 @@ def paid_once_and_first(owners: Party, number: int) -> bool:
 def test_an_upload_is_paid_for_once_before_it_is_made_and_owners_who_draw_first_are_caught(party):
     assert paid_once_and_first(party(4, 0, 1), 1)
     assert not paid_once_and_first(party(4, 0, 1, kind=DrawsFirst), 2)
+
+
+def test_a_key_that_is_none_ends_a_round_before_anybody_pays(party):
+    """One of low order, by which two owners would agree on zeros; masks are made before the charge."""
+    owners = party(4, 1, 0)
+    terms = owners.terms()
+    collector = Collector(terms, owners.roster)
+    replies = {name: owners.answer(name, data, terms) for name, data in collector.start().items()}
+    body = letters.read(replies["owner 4"], "keys", terms, owners.roster, OF_KEYS).body | {"pair": bytes(KEY)}
+    replies["owner 4"] = letters.written("keys", "owner 4", terms, body, owners.keys["owner 4"]).packed
+    owners.rounds["owner 4"].keys = lambda: replies["owner 4"]
+    requests = collector.step(replies)
+    replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+    requests = collector.step(replies)
+    for name in owners.names[:3]:
+        with pytest.raises(VoidRound, match="a key of another owner is no key of X25519"):
+            owners.answer(name, requests[name], terms)
+        assert owners.payments[name].events == []
 
 
 def test_whose_charge_is_refused_uploads_nothing_and_is_out_of_the_round(party):
