@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from direct import Direct
 
 from noiseworthy.deploy import correspondence
-from noiseworthy.deploy.correspondence import Correspondence, all_introduced, released
+from noiseworthy.deploy.correspondence import Correspondence, all_introduced, introduced, released
 from noiseworthy.deploy.gateway.messages import (
     About,
     Receipt,
@@ -21,6 +22,7 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
 )
 from noiseworthy.deploy.gateway.packing import pack_receipt
+from noiseworthy.errors import GatewayError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
@@ -146,6 +148,24 @@ def test_a_late_reply_to_an_earlier_receipt_is_none_to_the_end_of_a_run():
     exchange.send("north", pack_receipt(Receipt(run="a study")), 1e12)
     assert released(exchange, "a study", {"north": 0}, 0.5) == set()
     assert ended == [False, True]
+
+
+class Leaving(Direct):
+    """An exchange whose owners are gone once when they are to be asked."""
+
+    def send(self, client: str, message: bytes, deadline: float) -> None:
+        if client not in self.gone:
+            self.gone.add(client)
+            raise GatewayError(f"the node of {client} has just gone")
+        super().send(client, message, deadline)
+
+    gone: ClassVar[set[str]] = set()
+
+
+def test_who_has_just_gone_is_asked_again_and_ends_no_round():
+    exchange = Leaving({"north": says("north"), "south": says("south")})
+    assert [one.client for one in introduced(exchange, ["north", "south"], 5.0)] == ["north", "south"]
+    assert exchange.gone == {"north", "south"}
 
 
 def test_who_was_never_heard_of_is_known_by_what_it_tells_first():

@@ -23,6 +23,7 @@ from noiseworthy.privacy.mechanisms.currencies import CURRENCIES, EPSILON, MU_SQ
 
 ATTACKED = {MU_SQUARED: (3.0, 5.0), EPSILON: (1.0, 2.0)}
 """Least and most epsilon of an attack, by currency; the owner's own where it lies between."""
+# below 1, so that no rounding refuses the first release, and above 1/2, so that a second one must be refused
 _PART, LAST = 0.99, 1e-6
 """Of a budget that one attacked release costs, and relative slack of prices."""
 BATCH, _WIDEST = 20, 512

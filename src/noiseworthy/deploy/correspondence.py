@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -91,6 +92,7 @@ class Correspondence:
                 break
             for owner, data in self.exchange.receive(min(_TICK, until - time.monotonic())):
                 self._take(owner, data, wanted, found)
+        # a last look: who answered while the time ran out has paid for it
         for owner, data in self.exchange.receive(0.0):
             self._take(owner, data, wanted, found)
         self.silent |= wanted.keys() - found.keys()
@@ -233,7 +235,8 @@ def answers(
     earlier = set(exchange.waiting)
     while (open := messages.keys() - found.keys()) and time.monotonic() < until:
         for owner in open & set(exchange.clients) - exchange.waiting:
-            exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
+            with suppress(GatewayError):  # of who has just gone: asked again if it comes back in time
+                exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
         for owner, data in exchange.receive(min(_TICK, until - time.monotonic())):
             if owner in earlier:
                 earlier.remove(owner)

@@ -236,6 +236,7 @@ def _budget_check(world: World, question: Question) -> Check:
     ratio, (one,) = _modest(world), world.accounts(["budget"])
     account, mechanism = world.gateway.account, world.gateway.owner.budget.mechanism
     whole = account.size ** power_of(account)
+    # a whole number of releases may come out an ulp less than it is
     paid = math.floor(whole / cost(question, ratio, mechanism) * (1 + 1e-9))
     made, reply = 0, None
     while made <= min(paid, _MOST):

@@ -39,5 +39,6 @@ def noised_mean(asking: Asking, t: int, uploads: Mapping[int, Uploaded]) -> NDAr
     total = np.stack([one.steps for one in sums]).sum(axis=0)
     family = asking.plan.problem.family
     noised = noise_of_sum(family, asking.noise_of_sum(t), grid).added_to(total)
+    # noise of the whole cohort over the weights of those who are there: who is missing makes it larger
     there = float(asking.plan.weights[[*uploads]].sum())
     return grid.spacing * noised / check.positive("weights", there)

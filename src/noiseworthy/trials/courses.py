@@ -232,11 +232,10 @@ def _runs(
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
     tried = {
-        one: _tried(first, different[key], made, rotates=rotates)
+        key: [_tried(first, different[key], one, rotates=rotates) for one in every]
         for key, every in made.items()
-        for one, made in {id(made): made for made in every}.items()
     }
-    roomy = [tried[id(one)] for plan in plans for one in made[id(plan)]]
+    roomy = [one for plan in plans for one in tried[id(plan)] * (len(seeds) // len(tried[id(plan)]))]
     every = list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     lasts = [plan.rounds for plan in plans for _ in seeds]
@@ -288,14 +287,14 @@ def answers_of(task: Any, theta: Array, x: Array) -> Array:
 
 
 def _made(proxy: Proxy, plan: Plan, seeds: Sequence[int]) -> list[Algorithm]:
-    """The algorithm under each seed, which draws whom to ask and nothing else: if all are asked, one."""
+    """The algorithm under each seed, which draws whom to ask and nothing else: one alone if all are asked."""
     # modes B and E are proved for records of bounded norm, of which a bare model knows nothing
     proved = plan.problem.clipping in ("B", "E")
     make = partial(method(plan.algorithm).make, plan, proxy.task if proved else proxy.bare)
     first = make(seeds[0])
     everybody = first.cohorts.shape[1] == len(plan.uploads)
-    every = [first, *(first if everybody else make(seed) for seed in seeds[1:])]
-    return [replace(one, task=proxy.bare) for one in every] if proved else every
+    made: list[Any] = [first] if everybody else [first, *map(make, seeds[1:])]
+    return [replace(one, task=proxy.bare) for one in made] if proved else made
 
 
 def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algorithm:

@@ -109,6 +109,15 @@ def test_flower_takes_the_lock_before_everything_else(monkeypatch):
     assert import_module("flwr.superlink.main")._get_middleware()[0].cls is Lock
 
 
+def test_a_file_that_a_full_disk_left_empty_is_no_password(tmp_path):
+    """Whoever states nothing would know it."""
+    path = tmp_path / "link.password"
+    path.touch()
+    made = password_of(path)
+    assert len(made) >= 43
+    assert password_of(path) == made
+
+
 def test_a_password_is_made_once_for_its_owner_alone(tmp_path):
     path = tmp_path / "keys" / "link.password"
     before = os.umask(0)

@@ -27,6 +27,8 @@ from noiseworthy.deploy.flower.terms import Terms, load_terms
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.leases import lease
 from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
@@ -246,6 +248,17 @@ def test_two_nodes_with_one_ledger_share_one_budget(terms):
     trainers = [Trainer(terms), Trainer(written(terms.parent / "other.toml"))]
     done = [trainers[turn % 2].asked().has_error() for turn in range(14)]
     assert done == [False] * 11 + [True] * 3
+
+
+def test_a_budget_that_is_held_for_a_run_is_said_to_be(terms):
+    """A gateway of the same budget may share the ledger, and hold all of it for a training."""
+    with DurableLedger.open(terms.parent / "ledger.sqlite") as ledger:
+        (account,) = ledger.enrol([load_terms(terms).account])
+        assert lease(ledger, ledger.begin("a study"), account, WHOLE) is None
+    trainer = Trainer(terms)
+    reply = trainer.asked()
+    assert "100 % is held for other runs" in reply.error.reason
+    assert trainer.calls == spent(terms) == 0
 
 
 def test_a_message_that_comes_twice_is_answered_once(terms):

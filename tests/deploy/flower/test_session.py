@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from in_process_grid import InProcessGrid
+from noiseworthy.deploy.correspondence import introduced
 from noiseworthy.deploy.flower import session
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.session import LinkExchange
@@ -112,6 +113,21 @@ def test_without_a_superlink_nobody_can_be_asked_and_nothing_hangs(tmp_path):
         assert exchange.receive(0.1) == []
         with pytest.raises(GatewayError, match=r"no superlink of .* is running"):
             exchange.send("north", b"aye", time.time() + 60)
+
+
+class SlowToFail(LinkExchange):
+    """A superlink that is gone, which takes longer to notice than anybody waits."""
+
+    @property
+    def clients(self):
+        time.sleep(0.3)
+        return super().clients
+
+
+def test_a_superlink_that_is_slow_to_be_missed_ends_no_training(tmp_path):
+    """The look at who is there may outlast the wait; what is left of it then is below 0."""
+    with SlowToFail(tmp_path, None) as exchange:
+        assert introduced(exchange, ["north"], 0.1) == []
 
 
 def test_one_training_at_a_time(exchange, link, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import time
 
 import numpy as np
@@ -336,6 +337,18 @@ def test_a_changed_byte_is_refused_or_is_another_request_that_was_paid_for(gatew
     reply = read_reply(gateway.answer(bytes(message)))
     assert isinstance(reply, Uploaded) or reply.reason not in ("fault", "failed", "lost", "ledger"), reply
     assert len(silent) <= spent(gateway)[0]
+
+
+def test_a_name_too_long_to_be_said_back_is_cut_and_ends_no_gateway(gateway):
+    """In UTF-8 a request is short enough; the reply that quotes it, in ASCII, would be too long."""
+    data, name = fields(task={"model": "M:made"}), "\u00e9" * 400_000
+    start, version, length = struct.unpack_from("<4sHI", data)
+    rest = data[struct.calcsize("<4sHI") :].replace(b"M:made", f"{name}:made".encode())
+    longer = struct.pack("<4sHI", start, version, length + 2 * len(name) - 1) + rest
+    reply = read_reply(gateway.answer(longer))
+    assert reply.reason == "not-allowed"
+    assert reply.message.startswith("the owner does not allow model \u00e9\u00e9")
+    assert len(reply.message) < 5_000
 
 
 def test_an_algorithm_that_a_gateway_does_not_compute_is_refused_by_name(gateway):

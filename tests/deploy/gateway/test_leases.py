@@ -56,6 +56,14 @@ def test_a_lease_is_priced_by_the_owner_and_outlives_its_process(gateway_of):
     )
 
 
+def test_a_lease_that_no_noise_pays_for_is_refused_by_name(gateway):
+    """It is the server's fault, and not the gateway's."""
+    refused = leased(gateway, "first study", 1e-12, 1e-300)
+    assert refused.reason == "not-allowed"
+    assert "epsilon 1e-12 is too small" in refused.message
+    assert gateway.ledger.query("SELECT name FROM runs") == []
+
+
 def test_the_end_of_a_run_that_nobody_knows_ends_nothing(gateway):
     leased(gateway, "first study")
     assert isinstance(ended(gateway, "second study"), Received)

@@ -10,6 +10,7 @@ from direct import Direct
 
 from noiseworthy.deploy.correspondence import SILENT, delivered
 from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.gateway import BROKEN
 from noiseworthy.deploy.gateway.messages import Received, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import ModelOffer, Models
 from noiseworthy.deploy.gateway.packing import pack_about, pack_model
@@ -132,6 +133,16 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(took_part, case):
     assert reply.reason == "not-allowed"
     assert says in reply.message
     assert Models.beside(took_part.ledger.path).kept() == []
+
+
+def test_what_its_disk_refuses_is_told_to_the_owner_alone(took_part, monkeypatch, caplog, tmp_path):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("noiseworthy.model.folder.os.rename", full)
+        assert sent(took_part, offer()) == Refused(reason="fault", message=BROKEN)
+    assert f"cannot be written to {tmp_path}" in caplog.text
 
 
 @pytest.mark.parametrize("run", ["../x", "a/b", ".x", "x\n", "北京", "-x"])

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,17 @@ def test_a_socket_left_by_a_killed_gateway_is_replaced_and_a_live_one_is_not(pat
     left.close()
     with listening(path), pytest.raises(GatewayError, match=r"listens at .* already"), listening(path):
         pass
+
+
+def test_of_two_that_start_at_once_the_second_leaves_the_socket_of_the_first(path, monkeypatch):
+    """Both may have seen that nobody listens; who cannot listen then must not take the socket away."""
+    with listening(path) as first:
+        monkeypatch.setattr(server, "_make_room", lambda path: None)
+        with pytest.raises(GatewayError, match="cannot be made"), listening(path):
+            pass
+        served(Sayings(), first, 1)
+        assert GatewayClient(path, 10).forward(b"ab") == b"ba"
+    assert not path.exists()
 
 
 def test_a_file_that_is_no_socket_is_left_alone(path):
@@ -216,6 +228,21 @@ def test_who_does_not_ask_in_time_is_let_go(path, monkeypatch):
         served(Sayings(), listener, 2)
         idle.connect(str(path))
         assert GatewayClient(path, 10).forward(b"ab") == b"ba"
+
+
+class Endless:
+    """A stream that has always another byte."""
+
+    def settimeout(self, seconds: float) -> None:
+        assert seconds > 0
+
+    def recv(self, most: int) -> bytes:
+        return b"\0"
+
+
+def test_who_always_sends_another_byte_is_let_go(monkeypatch):
+    with pytest.raises(TimeoutError):
+        framing._taken(Endless(), 2**28, time.monotonic() + 0.1)
 
 
 def test_a_signal_ends_a_gateway_at_once_or_after_the_request_that_it_works_at():
@@ -369,6 +396,13 @@ def test_a_reply_leaves_at_a_multiple_of_the_stated_time(monkeypatch, takes, lea
         server.answer(Works(), near, Ending(), 0.5)
         assert framing.receive(far, 10, 5.0) == b"request"
     assert now[0] - 100 == pytest.approx(leaves)
+
+
+@pytest.mark.parametrize("takes", [0.9000000000000001, 1.8000000000000003, 3.5000000000000004])
+def test_no_rounding_makes_a_wait_negative(takes):
+    """Such a sleep would be an error, and end the gateway."""
+    assert server._left(takes, 0.1) == pytest.approx(0.0)
+    assert server._left(takes, 0.1) >= 0
 
 
 def test_without_a_stated_time_a_reply_leaves_at_once(monkeypatch):

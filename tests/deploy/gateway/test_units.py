@@ -54,6 +54,12 @@ def test_the_gateway_has_no_network_and_the_node_no_records(tmp_path):
     assert "ReadWritePaths" not in node
 
 
+def test_the_gateway_may_write_its_witness_too(tmp_path):
+    """Else it would not start: nothing is paid for that the witness cannot be told of."""
+    text = made(tmp_path, witness="/mnt/other/witness.json")["noiseworthy-gateway.service"]
+    assert service(text)["ReadWritePaths"] == "/var/lib/noiseworthy-gateway /mnt/other"
+
+
 def test_each_runs_its_command_by_this_python(tmp_path):
     files = made(tmp_path)
     assert "-m noiseworthy gateway /etc/noiseworthy/owner.toml\n" in files["noiseworthy-gateway.service"]

@@ -5,13 +5,22 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from noiseworthy.deploy.secure_sum import letters, secret_shares
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import KEY
 from noiseworthy.deploy.secure_sum.member import OwnerRound
-from noiseworthy.deploy.secure_sum.messages import OF_OPENED, OF_SHARES, associated
+from noiseworthy.deploy.secure_sum.messages import (
+    OF_KEYS,
+    OF_OPENED,
+    OF_SHARES,
+    OF_UPLOAD,
+    associated,
+    pack_upload,
+    read_upload,
+)
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import LedgerError, VoidRound
@@ -241,6 +250,24 @@ def test_an_upload_is_paid_for_once_before_it_is_made_and_owners_who_draw_first_
     assert not paid_once_and_first(party(4, 0, 1, kind=DrawsFirst), 2)
 
 
+def test_a_key_that_is_none_ends_a_round_before_anybody_pays(party):
+    """One of low order, by which two owners would agree on zeros; masks are made before the charge."""
+    owners = party(4, 1, 0)
+    terms = owners.terms()
+    collector = Collector(terms, owners.roster)
+    replies = {name: owners.answer(name, data, terms) for name, data in collector.start().items()}
+    body = letters.read(replies["owner 4"], "keys", terms, owners.roster, OF_KEYS).body | {"pair": bytes(KEY)}
+    replies["owner 4"] = letters.written("keys", "owner 4", terms, body, owners.keys["owner 4"]).packed
+    owners.rounds["owner 4"].keys = lambda: replies["owner 4"]
+    requests = collector.step(replies)
+    replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+    requests = collector.step(replies)
+    for name in owners.names[:3]:
+        with pytest.raises(VoidRound, match="a key of another owner is no key of X25519"):
+            owners.answer(name, requests[name], terms)
+        assert owners.payments[name].events == []
+
+
 def test_whose_charge_is_refused_uploads_nothing_and_is_out_of_the_round(party):
     owners = party(4, 0, 1)
     terms = owners.terms()
@@ -286,6 +313,25 @@ def test_who_seals_something_else_than_shares_is_left_out_by_the_server(party):
         assert "owner 4" not in again.step(replies | {"owner 4": forged})
         assert "sealed something else" in again.faults["owner 4"]
     assert "owner 4" in collector.step(replies)
+
+
+@pytest.mark.parametrize("other", [np.zeros(2), 7])
+def test_who_lists_senders_that_are_no_names_is_left_out_by_the_server(party, other):
+    """Arrays do not compare to one truth value: such a letter must not end the server's training."""
+    owners = party(4, 0, 1)
+    terms = owners.terms()
+    collector = Collector(terms, owners.roster)
+    requests = collector.start()
+    for _ in range(2):
+        replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+        requests = collector.step(replies)
+    replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+    packed, words = read_upload(replies["owner 4"])
+    body = letters.read(packed, "upload", terms, owners.roster, OF_UPLOAD).body
+    bad = body | {"senders": [other, *body["senders"][1:]]}
+    forged = letters.written("upload", "owner 4", terms, bad, owners.keys["owner 4"])
+    assert "owner 4" not in collector.step(replies | {"owner 4": pack_upload(forged, words)})
+    assert "another type" in collector.faults["owner 4"]
 
 
 def test_shares_that_do_not_fit_make_a_round_void_and_never_wrong(party):

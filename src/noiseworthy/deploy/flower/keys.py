@@ -201,6 +201,7 @@ def _started(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
+        # clocks of owners may be behind this one's
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

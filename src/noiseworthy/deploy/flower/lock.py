@@ -75,13 +75,14 @@ def lock_superlink(password: str) -> None:
 
 
 def password_of(path: Path) -> str:
-    """The password of a file, which is made where there is none, with mode 0600."""
+    """The password of a file, which is made where there is none or an empty one, with mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    if not path.exists() or not path.stat().st_size:
+        # under another name first: a kill or a full disk must not leave an empty password behind
+        draft = path.with_suffix(".new")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32))
-    except FileExistsError:
-        pass
+        draft.replace(path)
     return path.read_text()
 
 

@@ -81,6 +81,7 @@ def _refused(message: Message, reason: str) -> Message:
 def _answered(message: Message, context: Context, call_next: Train) -> RecordDict:
     model = _sent(message)
     terms, noised, price = _terms(context, model)
+    # opened for every message: Flower may start a process for each, and one file serves several nodes
     with _ledger(terms) as ledger:
         grant = _paid(ledger, terms, message.metadata.message_id, price)
         values = _released(noised, _update(model, message, context, call_next), ledger, grant)
@@ -124,6 +125,7 @@ class Model:
         found, start = dict(self.arrays), 0
         for name, array in self.trained.items():
             part = update[start : start + array.size].reshape(array.shape)
+            # what was sent is public and the update is noised: this rounding comes after, and tells no more
             found[name] = np.asarray(array.astype(np.float64) + part, array.dtype)
             start += array.size
         return ArrayRecord({name: Array(array) for name, array in found.items()})
@@ -198,7 +200,7 @@ def _paid(ledger: DurableLedger, terms: Terms, message: str, price: int) -> int:
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None
-    if isinstance(answer, Refusal) and answer.why == "budget":
+    if isinstance(answer, Refusal) and answer.why != "lost":
         raise Declined(answer.message)
     if not isinstance(answer, Grant):
         raise Declined(ONCE)

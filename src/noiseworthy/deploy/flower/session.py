@@ -160,7 +160,7 @@ class LinkExchange:
         """What has come since, late replies too; waits so long for the first of them."""
         answers = [] if self._lost else self._asked(lambda owners: owners.receive(seconds)) or []
         if self._owners is None and not self._lost:
-            time.sleep(min(seconds, _TICK))
+            time.sleep(max(min(seconds, _TICK), 0.0))
         told, self._lost = [*self._lost, *answers], []
         self._under_way -= {client for client, _ in told}
         return told

@@ -82,7 +82,9 @@ def _taken(stream: socket.socket, length: int, until: float) -> bytes:
     """So many bytes, with room for no more than have come."""
     taken = bytearray()
     while len(taken) < length:
-        stream.settimeout(max(until - time.monotonic(), 1e-3))
+        if (left := until - time.monotonic()) <= 0:
+            raise TimeoutError("the message takes too long")
+        stream.settimeout(left)
         piece = stream.recv(min(length - len(taken), _PIECE))
         if not piece:
             raise GatewayError("the connection ended in the middle of a message; ask again")

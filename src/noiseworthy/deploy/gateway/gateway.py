@@ -228,7 +228,10 @@ class Gateway:
         mechanism = self.owner.budget.mechanism
         if delta_misfit(mechanism, asked.delta):
             raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
-        (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        try:
+            (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
         shares = self.account.share(whole.whole)
         short = lease_refusal(self.ledger, self.runs.number_of(asked.run), self.number, shares)
         short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
@@ -250,6 +253,8 @@ class Gateway:
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
         memory = self._checked(accepted, charge)
+        # bound before it is charged: a kill in between leaves an account that is bound and spent nothing; the
+        # other way round one that has spent would take any records
         if not self.fingerprint.taken:
             self.fingerprint.take()
         answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
@@ -300,7 +305,10 @@ class Gateway:
         if run is not None:
             self.runs.acknowledge(run, request.received)
         if before is not None:
-            return self._again(request, before, charge)
+            if before != charge.share:
+                raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
+            return ()  # nothing is computed from it: its bytes are sealed, or it is lost
+        # `reserve` looks again; here a run that it would refuse stays out of the ledger and compiles nothing
         short = self.ledger.shortage([charge], run)
         if short is not None:
             raise Declined(short.why, short.message)
@@ -317,12 +325,6 @@ class Gateway:
             job.rehearse(self.holding.rehearsal(job.task))
             self._compiled[job.task].add(program)
             _check_time(accepted.request)
-
-    def _again(self, request: Request, before: int, charge: Charge) -> Memory:
-        """Nothing is computed for a release that was asked before."""
-        if before != charge.share:
-            raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
-        return ()
 
     def _same(self, sealed: bytes, request: Request) -> bytes:
         """The sealed bytes, if they answer this very request."""
@@ -366,6 +368,7 @@ class Gateway:
         same numbers would be another release of them.
         """
         try:
+            # of the charge: the seal's entry digests this reply, so that no reply can carry the head after it
             head = str(self.ledger.head)
             reply = pack_reply(self.uploaded(accepted, memory, head))
             self.ledger.seal(grant, reply if accepted.request.into is None else pack_reply(LEFT_ONCE))

@@ -49,6 +49,7 @@ class Memories:
         leaves, structure = jax.tree.flatten(fresh)
         if not leaves or not self._path(run).exists():
             return Remembered(0, fresh)
+        # NaN is taken back as it was kept: to refuse it would tell that the owner's own model overflowed
         kept = wire.unpack(
             self._path(run).read_bytes(), not_finite=[f"leaves.{i}" for i in range(len(leaves))]
         )

@@ -326,9 +326,9 @@ def read_reply(data: bytes) -> Reply:
     """
     fields = wire.unpack(data, most=LARGEST)
     try:
-        if fields.get("kind") == "summed":
-            return import_module("noiseworthy.deploy.gateway.sums").Summed.of(fields)
-        plain = _PLAIN_REPLIES.get(fields.pop("kind"))
+        if (kind := fields.pop("kind")) == "summed":
+            return import_module("noiseworthy.deploy.gateway.sums").Summed.model_validate(fields)
+        plain = _PLAIN_REPLIES.get(kind)
         if plain is not None:
             return plain.model_validate(fields)
         return Uploaded(**fields | {"upload": _whole(fields["upload"])})

@@ -59,9 +59,11 @@ class ModelOffer(Table):
         try:
             task = fitting(self, holding.feature_shape, holding.classes)
             _check_allowed(gateway, task, self)
-            path = Models.beside(gateway.ledger.path).keep(self, own_encoder(gateway.owner, task))
+            encoder = own_encoder(gateway.owner, task)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
+        # beyond what is told a server: what its disk refuses names places of the owner's
+        path = Models.beside(gateway.ledger.path).keep(self, encoder)
         _log.info("the model of run %r is kept at %s", self.run, path)
         gateway.on_model(path)
         return pack_reply(Received(head=str(gateway.ledger.head)))
@@ -86,23 +88,18 @@ class Models:
         """Write a model as `noiseworthy train` does; one of the same run is replaced whole.
 
         Args:
-            offer: the model.
+            offer: the model, whose run's name leads to no other place.
             encoder: the owner's copy of the one that records pass first, if any.
 
         Returns:
             Its folder, of mode 0700.
 
         Raises:
-            InvalidInput: a run whose name could be another place's.
             DataError: a description of no model; a disk that is full, or the like.
         """
         from noiseworthy.model.folder import Kept, save_folder  # here, because one comes at the end of a run
         from noiseworthy.tasks.reference import Reference
 
-        if not _NAME.fullmatch(offer.run):
-            raise InvalidInput(
-                "a model is kept by its run's name, which must be of letters, digits, spaces, '_' and '-'"
-            )
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = None if offer.seen is None else Reference(**dict(offer.seen))
         kept = Kept(described(offer), offer.theta, seen, encoder)
@@ -149,6 +146,11 @@ def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None)
 
 
 def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:
+    if not _NAME.fullmatch(offer.run):  # or it could be another place's
+        raise Declined(
+            "not-allowed",
+            "a model is kept by its run's name, which must be of letters, digits, spaces, '_' and '-'",
+        )
     allowed, size = gateway.owner.allowed, len(offer.theta)
     if not (allowed.allows(task) and allowed.encodes(task)) or size > allowed.most_parameters:
         raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")

@@ -81,6 +81,7 @@ def share_of(release: Release, account: Account, noise: DeployedNoise, dimension
         )
     share = account.share(costs_of(release)[0])
     surcharge = grid_surcharge(noise, account.epsilon, 1, dimension)
+    # pure epsilon needs no part: the discrete Laplace has the epsilon of the continuous one on whole steps
     if account.delta and surcharge > _spare(account, release, share):
         raise UnsoundClaim("the grid is too coarse for this delta; ask for more noise beside the clip")
     return share
@@ -89,4 +90,6 @@ def share_of(release: Release, account: Account, noise: DeployedNoise, dimension
 def _spare(account: Account, release: Release, share: int) -> float:
     """The part of delta that belongs to a share of the budget and its noise does not use."""
     drawn = account.size * float(release.mechanism.size[0] / as_drawn(release).mechanism.size[0])
+    # a difference of a millionth to a thousandth of delta, of which only the small relative error of
+    # gaussian_delta leaves digits: five where mu is smallest, seven elsewhere
     return share / WHOLE * (account.delta - float(gaussian_delta(account.epsilon, drawn)))

@@ -90,6 +90,7 @@ def answer(
     """Answer the one request of a connection; who does not ask in time or goes away gets nothing."""
     refused = OWN_USER if apart and _user_of(stream) == os.geteuid() else None
     try:
+        # read where it is refused, too: a socket that closes on unread bytes resets its peer, reason unread
         data = receive(stream, LARGEST, _PATIENCE)
         came = time.monotonic()
         with ending.put_off():
@@ -109,7 +110,8 @@ def _user_of(stream: socket.socket) -> int:
 
 def _left(gone: float, every: float) -> float:
     """Seconds to the next multiple."""
-    return math.ceil(gone / every) * every - gone if every else 0.0
+    # the quotient may round down to a whole number of multiples that lies an ulp below what has gone
+    return max(math.ceil(gone / every) * every - gone, 0.0) if every else 0.0
 
 
 @contextmanager
@@ -126,14 +128,14 @@ def listening(path: Path, group: str | int | None = None) -> Iterator[socket.soc
     """
     number = _group_number(group)
     _make_room(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # outside of `try`: where it fails, the socket there is that of a gateway that was quicker
         bind(listener, path)
-        _lend(path, number)
-        yield listener
-    finally:
-        listener.close()
-        path.unlink(missing_ok=True)
+        try:
+            _lend(path, number)
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _group_number(group: str | int | None) -> int | None:

@@ -69,6 +69,7 @@ def shared(gateway: Gateway, accepted: Accepted, own: float, weight: float, term
     name, one = only_sum(accepted.job, accepted.request.algorithm.name)
     grid = Grid(terms.exponent)
     steps, most = weight * own * MORE / grid.spacing, weight * one.mechanism.clip_norm / grid.spacing
+    # where each of b owners stays within 1/sqrt(b) of the round's, the squares of all add up to its square
     deviation = steps * math.sqrt(len(terms.cohort))
     if steps < STEPS or not most <= terms.clipped <= LIMIT or deviation > terms.deviation:
         raise Declined("not-allowed", "the grid of the round has no room for this release and its noise")

@@ -167,6 +167,7 @@ class Releasing:
         except LedgerError as error:
             _log.warning("%s", error)
             raise Declined("ledger", LEDGER) from None
+        # sealed meanwhile, alone or in a round: to go on would draw a second noise that nothing pays for
         if isinstance(answer, Resend):
             later = self.gateway.runs.next_release(self.accepted.request.run)
             raise Declined("conflict", INTO_A_SUM, later)
@@ -181,6 +182,7 @@ class Releasing:
         upload = self.gateway.uploaded(self.made, self._memory, str(self.gateway.ledger.head)).upload
         if self.terms.share:
             return as_drawn(upload)
+        # what overflows here is infinite and ends at the clip, which keeps the sum of all from wrapping
         scaled = np.rint(self.weight * np.ldexp(upload.values, -self.terms.exponent))
         return np.clip(scaled, -self.terms.clipped, self.terms.clipped).astype(np.int64)
 
@@ -265,6 +267,7 @@ class Sums:
         before = releasing.grant
         try:
             reply = self._reply(gateway, begun.answer(message))
+            # by the step that paid alone: asked again, the same letter goes into a reply with a later head
             if releasing.grant is not None and before is None:
                 gateway.ledger.seal(releasing.grant, reply)
         except (Declined, VoidRound):

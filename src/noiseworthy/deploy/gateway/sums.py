@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict
 
@@ -54,15 +54,6 @@ class Summed(Table):
 
     message: bytes
     head: HeadText
-
-    @classmethod
-    def of(cls, fields: dict[str, Any]) -> Summed:
-        """The answer of a message's fields.
-
-        Raises:
-            ValueError: no such answer.
-        """
-        return cls.model_validate({name: part for name, part in fields.items() if name != "kind"})
 
 
 def pack_sum(asked: SumRequest) -> bytes:

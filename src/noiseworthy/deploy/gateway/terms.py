@@ -12,7 +12,8 @@ class Declined(Exception):
 
     def __init__(self, reason: Reason, message: str, next: int | None = None):
         super().__init__(message)
-        self.reply = Refused(reason=reason, message=message, next=next)
+        # cut: a name in UTF-8 takes up to three times the room in a reply, more than one may have
+        self.reply = Refused(reason=reason, message=message[:2000], next=next)
 
 
 def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) -> None:

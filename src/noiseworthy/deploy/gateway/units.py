@@ -52,7 +52,7 @@ RuntimeDirectoryMode=0710
 CacheDirectory={gateway}
 CacheDirectoryMode=0700
 Environment=XDG_CACHE_HOME=%C/{gateway} HOME=%C/{gateway}
-ReadWritePaths={ledger}
+ReadWritePaths={written}
 ProtectHome=read-only
 PrivateNetwork=yes
 RestrictAddressFamilies=AF_UNIX
@@ -121,7 +121,7 @@ def units(owner: Owner, file: Path, link: str) -> dict[str, str]:
         "link": _word(link),
         "folder": NODE_FOLDER,
         "run": files.socket.parent.relative_to(_RUN),
-        "ledger": _word(files.ledger.parent),
+        "written": " ".join(_word(file.parent) for file in (files.ledger, files.witness) if file),
         "private": " ".join(f"-{_word(path)}" for path in _private(owner)),
         "sandbox": _SANDBOX,
     }

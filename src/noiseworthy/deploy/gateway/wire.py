@@ -150,6 +150,8 @@ class _Reader:
     def _array(self, kind: str, shape: list[int], *, path: tuple[str, ...]) -> NDArray:
         if kind not in TYPES or len(shape) > _AXES:
             _refuse()
+        # an axis of 0 counts as 1: the others of an empty array are bounded too, since arrays may be made by
+        # them later
         length = math.prod(max(_size(axis), 1) for axis in shape) * _dtype(kind).itemsize
         if length > LARGEST:
             _refuse()

@@ -156,6 +156,7 @@ class OwnerRound:
             {
                 "channel": public_of(secrets.channel),
                 "pair": public_of(secrets.pair),
+                # by the terms alone: the digest that later keys are derived by covers this letter
                 "commitment": commitment_of(secrets.own, self.terms.digest, name),
             },
         ).packed
@@ -226,6 +227,7 @@ class OwnerRound:
                 strict=True,
             )
         )
+        # its own share is one of the threshold's: an owner that signs opens one for itself as for all others
         self._kept[name] = pieces[terms.place(name) - 1]
         sealed = {
             other: secret_shares.sealed(
@@ -241,8 +243,10 @@ class OwnerRound:
     def _uploaded(self, content: Any) -> bytes:
         """Secret shares of the others came: pay, and upload what they all can only open together."""
         self._keep(content)
+        # masks before the charge: a key that is none, or a kill in the time that they take, costs nothing yet
+        masks = self._masks()
         self.release.charge()
-        words = self._masked(self.release.steps())
+        words = self._masked(masks, self.release.steps())
         letter = self._written(
             "upload", {"context": self._context, "senders": self._senders, "digest": digest_of(words)}
         )
@@ -304,19 +308,23 @@ class OwnerRound:
         self._senders = [other for other in self.terms.cohort if other in self._kept]
         check_enough(self._senders, self.terms, "shared their secrets")
 
-    def _masked(self, steps: NDArray[np.int64]) -> Words:
-        if steps.dtype != np.int64 or steps.shape != (self.terms.coordinates,):
-            raise InvalidInput(
-                f"an upload must be {self.terms.coordinates} steps of int64, got {steps.dtype} of shape "
-                f"{steps.shape}"
-            )
-        secrets, name, total = self._held, self.member.name, words_of(steps)
-        np.add(total, own_mask(secrets.own, self._context, name, len(total)), out=total)
+    def _masks(self) -> Words:
+        """All that is added to the owner's steps."""
+        secrets, name = self._held, self.member.name
+        total = own_mask(secrets.own, self._context, name, self.terms.coordinates).copy()
         for other in self._senders:
             if other != name:
                 public = self._keys[other].body["pair"]
                 add_pair(total, secrets.pair, public, self._context, name, other)
         return total
+
+    def _masked(self, masks: Words, steps: NDArray[np.int64]) -> Words:
+        if steps.dtype != np.int64 or steps.shape != (self.terms.coordinates,):
+            raise InvalidInput(
+                f"an upload must be {self.terms.coordinates} steps of int64, got {steps.dtype} of shape "
+                f"{steps.shape}"
+            )
+        return masks + words_of(steps)
 
     def _check_same(self, letter: Letter) -> None:
         if letter.body["context"] != self._context or letter.body["senders"] != self._senders:

@@ -73,8 +73,6 @@ def read_terms(data: bytes) -> Terms:
     if asked.step != "keys":
         raise VoidRound(f"the server asks for {asked.step!r} of a round that was not begun here")
     table = fields(asked.content, _TERMS)
-    if not all(type(name) is str for name in table["cohort"]):
-        raise VoidRound("a name of the cohort is no text")
     terms = Terms(**table)
     if terms.digest != asked.terms:
         raise VoidRound("the terms of the round are not those of their digest")

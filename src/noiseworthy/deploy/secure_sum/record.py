@@ -40,6 +40,8 @@ class RoundRecord:
         with _named(path):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+            # beyond FULL the folder is synced once the journal is gone: one that came back after a loss of
+            # power would undo an entry after which something had left
             db.execute("PRAGMA synchronous = EXTRA")
             db.execute(_TABLE)
         return cls(path, db)
