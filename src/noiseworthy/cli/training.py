@@ -12,7 +12,7 @@ from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
-from noiseworthy.cli.steps import check_record, decide_plan, finish, prepare_study, show, train_plan
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, show, train_plan
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -127,11 +127,12 @@ def quickstart(out_folder: OutFolder = None) -> None:
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
-    check_record(folder)
-    from noiseworthy.reports import write_report
     from noiseworthy.studies.record import load_record
 
-    out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
+    record = load_record(folder)
+    from noiseworthy.reports import write_report
+
+    out.print(f"Report: {write_report(record, folder)}", soft_wrap=True)
 
 
 def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> None:
@@ -144,7 +145,7 @@ def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> No
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
     from noiseworthy.studies.at_home import delivers_to_owners
-    from noiseworthy.studies.record import save_record
+    from noiseworthy.studies.record import beside_kept, save_record
     from noiseworthy.sweeps.compare import compare as run
     from noiseworthy.sweeps.compare_home import with_home
     from noiseworthy.sweeps.recorded import with_comparison
@@ -158,7 +159,7 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
             comparison = with_home(comparison, prepared, bar)
     if record is None:
         planned.file.save(folder)
-        record = planned.record(name)
+        record = beside_kept(planned.record(name), folder)
     record = with_comparison(record, comparison, prepared.study.compare.seeds)
     save_record(record, folder)
     return record
@@ -167,7 +168,7 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
 def _tradeoff(
     surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
 ) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record, save_record
     from noiseworthy.sweeps.recorded import with_tradeoff
     from noiseworthy.sweeps.tradeoff import plan_surface, train_surface
 
@@ -177,13 +178,13 @@ def _tradeoff(
     with progress_bar("Training", cells, "cells") as bar:
         surface = train_surface(surface, prepared, bar)
     record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
-    record = with_tradeoff(record, surface)
+    record = with_tradeoff(beside_kept(record, folder), surface)
     save_record(record, folder)
     return record
 
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record, save_record
     from noiseworthy.sweeps.contest import plan_contest, train_contest
     from noiseworthy.sweeps.contest_home import with_homes
     from noiseworthy.sweeps.recorded import with_rivals
@@ -198,6 +199,6 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
         with progress_bar("At home", 100, "%") as bar:
             contest = with_homes(contest, prepared, bar)
     record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
-    record = with_rivals(record, contest, seconds)
+    record = with_rivals(beside_kept(record, folder), contest, seconds)
     save_record(record, folder)
     return record

@@ -26,6 +26,7 @@ from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.names import default_model
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
@@ -194,11 +195,8 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
 
 
 def _norm(examples: Examples, schema: Schema, task: TaskTable) -> list[Finding]:
-    return check_norm(examples.x, schema, task.intercept(_model(task, schema.n_classes)), task.radius)
-
-
-def _model(task: TaskTable, classes: int | None) -> str:
-    return task.model or ("linear" if classes is None else "softmax")
+    model = task.model or default_model(schema.n_classes)
+    return check_norm(examples.x, schema, task.intercept(model), task.radius)
 
 
 def _of_clients(
@@ -274,7 +272,7 @@ def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:
 
 def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> int:
     """Numbers of the linear model; of a network there are more, and the noise is larger."""
-    model = _model(task, classes)
+    model = task.model or default_model(classes)
     outputs = (classes or 1) if model == "softmax" else 1
     return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
 

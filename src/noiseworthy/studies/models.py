@@ -14,7 +14,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.encoder import Encoder, features_of
 from noiseworthy.tasks.factory import check_plain, make_task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
+from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING, default_model
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.preparation import Preparation
 from noiseworthy.tasks.reference import Reference
@@ -89,16 +89,6 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
         "class_weights": table.class_weights is not None,
         "features": table.features is not None,
     }
-
-
-def default_model(classes: int | None) -> str:
-    """The linear model that fits the labels; of two classes one output says as much as two.
-
-    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
-    """
-    if classes is None:
-        return "linear"
-    return "logistic" if classes == 2 else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

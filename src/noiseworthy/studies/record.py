@@ -115,6 +115,21 @@ def written(content: Record, folder: Path, name: str) -> Path:
     return folder / name
 
 
+def beside_kept(record: Record, folder: Path) -> Record:
+    """The record with what other commands left in the folder's of the same plan, so that nothing is lost.
+
+    Args:
+        record: new; what it lacks, or has as None, the folder's record may have.
+        folder: in which it is to be written.
+    """
+    try:
+        kept = load_record(folder)
+    except DataError:
+        return record
+    mine = {key: part for key, part in record.items() if part is not None}
+    return {**record, **kept, **mine} if kept["plan"] == record["plan"] else record
+
+
 def load_record(folder: Path) -> Record:
     """The record of a run folder, one of an earlier version in the layout of now.
 
@@ -128,7 +143,7 @@ def load_record(folder: Path) -> Record:
         raise DataError(
             f"{path} does not exist; give a folder that train, compare or quickstart made"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
     if not isinstance(record, dict):
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
