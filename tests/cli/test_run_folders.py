@@ -277,6 +277,22 @@ def test_what_commands_leave_in_one_folder_stays(run, write, site_records, tmp_p
     assert again["training"]["loss"] == trained["training"]["loss"]
 
 
+def test_a_training_takes_the_place_of_one_over_a_network_with_all_that_belongs_to_it(
+    run, write, site_records, tmp_path
+):
+    """Else its page would say that owners drew the noise of a simulation."""
+    site_records("csv")
+    assert run("train", write(STUDY)).code == 0
+    folder = tmp_path / "runs" / "study"
+    record = load_record(folder)
+    network = {"run": "r", "rounds": [], "owners": []}
+    drawn = record["training"] | {"assurance": "grid-csprng"}
+    (folder / "record.json").write_text(json.dumps(record | {"network": network, "training": drawn}))
+    assert run("train", write(STUDY)).code == 0
+    again = load_record(folder)
+    assert (again["training"]["assurance"], again.get("network")) == ("simulation", None)
+
+
 def test_a_record_by_another_plan_takes_nothing_from_the_one_before(begun):
     record = json.loads((begun / "record.json").read_text())
     (begun / "record.json").write_text(json.dumps(record | {"training": None, "claim": None}))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from noiseworthy.studies.training import Run
 
 FILE = "record.json"
+_OF_A_TRAINING = ("estimation", "coefficients", "ledger", "network", "home")
+"""Parts that stand beside `training`, and belong to it."""
 Record = dict[str, Any]
 
 
@@ -73,7 +75,7 @@ def with_training(
     """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
 
     Args:
-        record: of the plan.
+        record: of the plan; an earlier training in it is replaced.
         run: the trainings.
         seeds: theirs.
         seconds: that they took.
@@ -87,7 +89,9 @@ def with_training(
     }  # fmt: skip
     stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
     said = {"flags": flags(record, training)}
-    return {**record, **stages, "training": strict_json(training | said)}
+    # parts of an earlier training go: what owners of a network did must not vouch for a simulation
+    rest = {key: part for key, part in record.items() if key not in _OF_A_TRAINING}
+    return {**rest, **stages, "training": strict_json(training | said)}
 
 
 def save_record(record: Record, folder: Path) -> Path:
