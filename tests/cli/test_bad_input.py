@@ -110,6 +110,8 @@ NUMBERS = {
         '[algorithm] step_size = "auto" is chosen for weiavg by trial only',
     ),
     "a list as algorithm": ({"algorithm": {"name": ["x"]}}, "[algorithm] name must be one of", "got ['x']"),
+    "no seed": ({"training": {"seeds": []}}, "[training] seeds must be a list of at least 1 item, got []"),
+    "no purpose": ({"claim": {"purpose": ""}}, "[claim] purpose must be a string of at least 1 character"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
     "unknown model": ({"task": {"model": "tree"}}, "'lstm' or 'unet3d', got 'tree'"),
@@ -272,6 +274,7 @@ PLACES = {
     "data folder": ("train", "study.toml", "--data", LONG),
     "ledger": ("ledger", "show", LONG),
     "model": ("predict", LONG, "own.csv", "-o", "out.csv"),
+    "report": ("report", LONG),
     "draft": ("init", "own.csv", "--out", "own.csv/study.toml"),
 }
 

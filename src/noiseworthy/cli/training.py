@@ -13,6 +13,7 @@ from rich.text import Text
 from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
 from noiseworthy.cli.steps import decide_plan, finish, prepare_study, show, train_plan
+from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -127,12 +128,13 @@ def quickstart(out_folder: OutFolder = None) -> None:
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
+    # said here as well as by load_record, which takes a second to load
+    if not (path := folder / "record.json").exists():
+        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
+    from noiseworthy.reports import write_report
     from noiseworthy.studies.record import load_record
 
-    record = load_record(folder)
-    from noiseworthy.reports import write_report
-
-    out.print(f"Report: {write_report(record, folder)}", soft_wrap=True)
+    out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
 
 
 def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> None:

@@ -58,7 +58,7 @@ def label_top(axes: Axes, labels: Sequence[tuple[float, Label]], size: float) ->
     for share, (_, text, colour) in ordered:
         axes.annotate(
             text, (share, 1), (4, -5), "axes fraction", textcoords="offset points", va="top", color=colour,
-            fontsize=size, annotation_clip=False, bbox=ON_PAPER,
+            fontsize=size, annotation_clip=False, bbox=ON_PAPER, parse_math=False,
         )  # fmt: skip
     return []
 
@@ -74,7 +74,7 @@ def _annotate(
     for x, (_, text, colour), height in zip(across, labels, placed, strict=True):
         axes.annotate(
             text, (x, height), (size * 0.6, 0), (coordinates, "axes fraction"), textcoords="offset points",
-            va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER,
+            va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER, parse_math=False,
         )  # fmt: skip
 
 

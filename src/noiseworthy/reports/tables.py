@@ -140,14 +140,17 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
         style = "bold dark_orange3" if cell.planned else None
         table.add_row(*_cell(record, axes, cell, scored), style=style)
     hidden = len(cells) - len(shown)
-    rest = (
-        Text(f"and {count(hidden, 'worse setting')}; all are in the report\n", style="dim")
-        if hidden
-        else Text()
-    )
+    more = f"and {count(hidden, 'worse setting')}; all are in the report\n" * (hidden > 0)
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
     grid = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
-    return Group(Rule(style="dim"), *_usual(record, compare), grid, table, rest, *_for_owners(record))
+    return Group(
+        Rule(style="dim"),
+        *_usual(record, compare),
+        grid,
+        table,
+        Text(more, style="dim"),
+        *_for_owners(record),
+    )
 
 
 def _for_owners(record: RunRecord) -> list[RenderableType]:
