@@ -60,7 +60,7 @@ def told(
     ]
 
 
-def reads(error: ValueError, text: str) -> str:
+def reads(error: Exception, text: str) -> str:
     """The line of a text that is no TOML, and what it may lack.
 
     Example:
