@@ -18,8 +18,8 @@ from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError
 from noiseworthy.studies.checking import _dimension
 from noiseworthy.studies.loading import in_line, load_study
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.tasks.names import default_model
 
 N = 240
 

@@ -18,13 +18,14 @@ from noiseworthy.studies.centring import OF_A_SIMULATION
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
 from noiseworthy.studies.models import task_for
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.names import default_model, is_encoder
+from noiseworthy.tasks.names import is_encoder
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.studies.opening import default_model, open_federation
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks.names import default_model
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
@@ -87,8 +87,6 @@ def check_study(study: Study) -> Checked:
     Raises:
         ConfigError: a study of sizes alone.
     """
-    from noiseworthy.studies.opening import open_federation
-
     table = study.federation
     if table.data is None:
         raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")

@@ -16,6 +16,7 @@ from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies.class_weights import names_of_classes
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
 from noiseworthy.studies.standard_errors import coefficients_in
@@ -23,7 +24,6 @@ from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.typed_record import view
 from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.names import default_model
 from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable

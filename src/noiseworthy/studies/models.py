@@ -9,12 +9,13 @@ from noiseworthy.data import Federation
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.class_weights import of_other_classes, shares_of
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.encoder import Encoder, features_of
 from noiseworthy.tasks.factory import check_plain, make_task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING, default_model
+from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.preparation import Preparation
 from noiseworthy.tasks.reference import Reference

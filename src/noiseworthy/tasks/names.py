@@ -46,13 +46,3 @@ MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
 def is_encoder(features: str | None) -> bool:
     """Whether features are those of a file."""
     return features is not None and ENCODER.fullmatch(features) is not None
-
-
-def default_model(classes: int | None) -> str:
-    """The linear model that fits the labels; of two classes one output says as much as two.
-
-    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
-    """
-    if classes is None:
-        return "linear"
-    return "logistic" if classes == 2 else "softmax"
