@@ -19,6 +19,7 @@ SCHEMA, VERSION = "noiseworthy plan", 1
 
 def canonical(content: Any) -> str:
     """The one text of plain values: keys in order, no spaces, ASCII."""
+    # infinities are let through: 1e999 in a changed file is read as one, and its digest must tell the change
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 

@@ -130,6 +130,7 @@ def beside_kept(record: Record, folder: Path) -> Record:
         kept = load_record(folder)
     except DataError:
         return record
+    # of the whole plan: what was compared or audited under another one says nothing of this one
     mine = {key: part for key, part in record.items() if part is not None}
     return {**record, **kept, **mine} if kept["plan"] == record["plan"] else record
 

@@ -98,6 +98,7 @@ def train_in(
         check_goes_on(folder, mark, made, ledger)
     check_ours(folder, file.made_for)
     with held(folder):
+        # before the first release: a run that is killed at any moment after it is known by plan and study
         file.save(folder)
         save_record(record, folder)
         if not made.train:
