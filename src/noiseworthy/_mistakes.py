@@ -15,6 +15,8 @@ _SHORTER = {
     "greater than": "above",
     "less than": "below",
 }
+_HAVING = re.compile(r"(List|Dictionary|String) should have (.+?)(?: after validation, not .+)?")
+"""What pydantic says of values with too few parts, or too many."""
 Model = type[BaseModel]
 Location = tuple[int | str, ...]
 _SELDOM_MEANT = "dict_type"
@@ -58,7 +60,7 @@ def told(
     ]
 
 
-def reads(error: ValueError, text: str) -> str:
+def reads(error: Exception, text: str) -> str:
     """The line of a text that is no TOML, and what it may lack.
 
     Example:
@@ -135,6 +137,8 @@ def _allowed(message: str) -> str:
     """What pydantic says of a value, in fewer words."""
     for long, short in _SHORTER.items():
         message = message.replace(long, short)
+    if found := _HAVING.fullmatch(message):
+        return f"a {found[1].lower()} of {found[2]}"
     return message.removeprefix("Input should be ")
 
 

@@ -104,7 +104,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise ConfigError(f"{what} {path} cannot be read as TOML: {error}") from None
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         from noiseworthy._mistakes import reads  # here, because few files have a mistake
 
         says = f"{error}{reads(error, text)}"

@@ -69,11 +69,12 @@ def counts(name: str, value: ArrayLike, *, least: int = 1, remedy: str = "") -> 
     """A vector of whole numbers of at least `least`, one per client."""
     array = np.atleast_1d(_numbers(name, value))
     if array.ndim != 1 or array.size == 0:
-        raise InvalidInput(
-            _line(f"{name} must be a list with one entry per client, got shape {array.shape}", remedy)
-        )
+        said = f"{name} must be a list with one entry per client, got shape {array.shape}"
+        raise InvalidInput(_line(said, remedy))
     whole = np.isfinite(array) & (array >= least) & (array == np.floor(array))
-    return _all(name, array, whole, f"be whole numbers of at least {least}", remedy).astype(np.int64)
+    _all(name, array, whole, f"be whole numbers of at least {least}", remedy)
+    # what float64 rounds up to 2^63 is no int64: it would be cast to a negative number without a word
+    return _all(name, array, array < 2.0**63, "be below 2^63", remedy).astype(np.int64)
 
 
 def one_of(name: str, value: T, allowed: Collection[T], *, remedy: str = "") -> T:

@@ -109,6 +109,9 @@ NUMBERS = {
         {"algorithm": {"name": "weiavg", "clients_per_round": 2}},
         '[algorithm] step_size = "auto" is chosen for weiavg by trial only',
     ),
+    "a list as algorithm": ({"algorithm": {"name": ["x"]}}, "[algorithm] name must be one of", "got ['x']"),
+    "no seed": ({"training": {"seeds": []}}, "[training] seeds must be a list of at least 1 item, got []"),
+    "no purpose": ({"claim": {"purpose": ""}}, "[claim] purpose must be a string of at least 1 character"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
     "unknown model": ({"task": {"model": "tree"}}, "'lstm' or 'unet3d', got 'tree'"),
@@ -130,6 +133,9 @@ def test_study_files(run, tmp_path):
     refused(run("plan", "none.toml"), "study file none.toml does not exist; give the path of a TOML file")
     (tmp_path / "bad.toml").write_text("x = = 3")
     refused(run("train", "bad.toml"), "study file bad.toml cannot be read as TOML")
+    for deep in (f"x = {'9' * 5000}", f"x = {'[' * 5000}"):
+        (tmp_path / "bad.toml").write_text(deep)
+        refused(run("plan", "bad.toml"), "study file bad.toml cannot be read as TOML")
     refused(run("compare", tmp_path), "cannot be read as TOML")
 
 
@@ -222,6 +228,13 @@ def test_budgets_of_a_file_are_told_by_name(run, write, site_records, tmp_path):
     assert [line.split(":")[0] for line in run("account", study).out.splitlines()] == [*told]
 
 
+def test_budgets_of_a_file_that_lacks_names(run, write, site_records, tmp_path):
+    site_records("csv")
+    (tmp_path / "budgets.csv").write_text("epsilon,client\n1\n2\n3,west\n3,west\n")
+    answer = run("plan", write(OWN, privacy={"epsilon": {"csv": "budgets.csv", "column": "epsilon"}}))
+    refused(answer, "budgets.csv names '', 'west' twice")
+
+
 def test_a_simulation_is_not_deployed(run, write, site_records):
     site_records("csv")
     answer = run("deploy", "up", write(OWN))
@@ -254,6 +267,26 @@ def test_a_run_folder_that_is_a_file(run, write, site_records, tmp_path):
     refused(answer, "run folder taken cannot be written", "choose another with --out")
 
 
+LONG = "n" * 300
+PLACES = {
+    "run folder": ("train", "study.toml", "--out", LONG),
+    "plan's folder": ("plan", "study.toml", "--out", LONG),
+    "data folder": ("train", "study.toml", "--data", LONG),
+    "ledger": ("ledger", "show", LONG),
+    "model": ("predict", LONG, "own.csv", "-o", "out.csv"),
+    "report": ("report", LONG),
+    "draft": ("init", "own.csv", "--out", "own.csv/study.toml"),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_places_that_the_system_refuses(case, run, write, site_records):
+    """A name that is too long stands for all that no user may open: both are errors of the system."""
+    site_records("csv")
+    write(OWN)
+    refused(run(*PLACES[case]), "cannot be used", "name another place")
+
+
 # Command line -------------------------------------------------------------------------------------------
 
 
@@ -283,6 +316,11 @@ ACCOUNT = {
         ({"--releases": None, "--rounds": "0", "--clients-per-round": "1"}, "at least 1, got 0"),
         ({"--releases": None, "--rounds": "4", "--clients-per-round": "3"}, "between 1 and 2, got 3"),
         ({"--mechanism": None}, "--mechanism"),
+        ({"--releases": "1e300"}, "releases must be below 2^63, got 1e+300"),
+        (
+            {"--releases": None, "--rounds": f"1{'0' * 30}", "--clients-per-round": "1"},
+            "rounds times clients_per_round must be below 2^63, got 1e+30",
+        ),
     ],
 )  # fmt: skip
 def test_account(change, says, run):
@@ -293,6 +331,9 @@ def test_account(change, says, run):
 def test_account_of_a_study_and_of_a_schedule_at_once(run, write):
     answer = run("account", write(SIZES_ONLY), "--noise", "1")
     refused(answer, "account takes a study file or the options of a schedule, and not both")
+    for option in (("--delta", "1e-3"), ("--unit", "client"), ("--sampling-rate", "0.5")):
+        answer = run("account", write(SIZES_ONLY), *option)
+        refused(answer, "account takes a study file or the options of a schedule, and not both")
     arguments = [part for pair in ACCOUNT.items() for part in pair]
     answer = run("account", *arguments, "--rounds", "4", "--clients-per-round", "1")
     refused(answer, "state releases, or rounds and clients_per_round, and not both")

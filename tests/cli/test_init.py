@@ -124,6 +124,7 @@ def test_a_file_that_is_there_is_left_as_it_is(run, tmp_path):
         (["--template", "leaf", "none/leaf.toml"], "none/leaf.toml cannot be written: No such file"),
         ([], "init needs a table, or --template, one of hospital, images, "),
         (["--template", "leaf", "--label", "x"], "--label go with a table, and --template with none"),
+        (["--template", "leaf", "--out", "x.toml"], "--out go with a table, and --template with none"),
     ],
 )
 def test_what_cannot_be_written_is_said(arguments, says, run, tmp_path):

@@ -16,7 +16,10 @@ import pytest
 
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError
-from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.checking import _dimension
+from noiseworthy.studies.loading import in_line, load_study
+from noiseworthy.studies.opening import default_model
+from noiseworthy.studies.prepare import prepare
 
 N = 240
 
@@ -376,3 +379,38 @@ def test_no_cell_is_in_what_programs_read_of_a_refusal(run, tmp_path):
     assert (page.code, told.code) == (1, 1)
     assert "0.123" in page.out
     assert "0.123" not in told.out
+
+
+def test_two_owners_do_not_share_a_file(run, tmp_path):
+    """The second took the place of the first, who got none."""
+    wards(tmp_path, hospital=["ward a"] * (N // 2) + ["ward_a"] * (N // 2))
+    said = run("init", "wards.csv", "--owners")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "owners/ward_a.toml would be the file of 'ward_a' and of another" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["wards.csv"]
+
+
+def test_owners_allow_the_model_that_the_study_trains(run, tmp_path):
+    """Of two classes that is no softmax; how many classes there are is still a question."""
+    wards(tmp_path)
+    run("init", "wards.csv", "--owners", "--public", "sex", "--public", "diagnosis")
+    filled(tmp_path / "columns.toml", dose="[0, 50]", seen='["2019-01-01", "2021-12-31"]')
+    trained = prepare(load_study(tmp_path / "study.toml"))
+    model = trained.study.task.model or default_model(trained.classes)
+    assert (trained.classes, model) == (2, "logistic")
+    assert model in load_owner(tmp_path / "owners" / "north.toml").allowed.models
+
+
+def test_noise_is_foretold_for_the_model_that_is_trained(run, tmp_path):
+    wards(tmp_path)
+    run("init", "wards.csv")
+    filled(tmp_path / "study.toml", **ANSWERS)
+    trained = prepare(load_study(tmp_path / "study.toml"))
+    shape, task = trained.trained()[0].feature_shape, trained.study.task
+    assert _dimension(shape, trained.classes, task) == trained.dimension
+
+
+def test_names_that_toml_escapes_are_escaped():
+    name = 'dose\x7f\t"'
+    said = in_line({name: [name, {"range": [0, 1.5]}]})
+    assert tomllib.loads(f"column = {said}") == {"column": {name: [name, {"range": [0, 1.5]}]}}

@@ -54,6 +54,10 @@ def test_a_page_says_what_is_left_and_a_file_that_cannot_be_written_is_named(run
     assert page.count("A simulated world") == 2
     refused = run("ledger", "page", "here", "--out", tmp_path)
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
+    before = (tmp_path / "here" / "ledger.sqlite").read_bytes()
+    refused = run("ledger", "page", "here", "--out", "here/ledger.sqlite")
+    assert (refused.code, "is the ledger itself" in refused.err) == (2, True)
+    assert (tmp_path / "here" / "ledger.sqlite").read_bytes() == before
 
 
 def test_the_ledger_is_private_while_training_writes_it(run, write, monkeypatch, tmp_path):

@@ -235,6 +235,24 @@ def test_a_changed_plan_is_refused_in_one_line(run, write, tmp_path):
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.startswith("error: ")
         assert "was changed after it was planned" in answer.err
+    text = path.read_text()
+    path.write_text(text.replace('"epsilon": ', '"epsilon": 1e999, "was": ', 1))
+    answer = run("account", study, "--plan", path)
+    assert (answer.code, "was changed after it was planned" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize("part", ["made_for", "task", "beside"])
+def test_parts_of_a_plan_that_are_no_tables_are_refused(part, run, write, tmp_path):
+    """A digest is no signature: whoever changes a plan can compute it again."""
+    study = write(WINE)
+    run("plan", study, "--out", "planned")
+    path = tmp_path / "planned" / FILE
+    content = json.loads(path.read_text())
+    parts = {key: content[key] for key in ("made_for", "task", "plan", "beside")}
+    path.write_text(json.dumps(sealed({**parts, part: [1]})))
+    answer = run("train", study, "--plan", path, "--out", "run")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "made_for, task and beside must be tables" in answer.err
 
 
 def test_a_plan_goes_with_its_study_and_with_no_time_for_planning(run, write):

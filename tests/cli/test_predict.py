@@ -123,6 +123,15 @@ def test_a_column_that_is_missing_or_taken_is_named(run, trained, tmp_path):
     assert "knows no column 'prediction'" in run("predict", "here", "many.csv", "-o", "out.csv").err
 
 
+def test_what_holds_no_records_is_named(run, trained, tmp_path):
+    (tmp_path / "none.csv").write_text("client,c,a,b\n")
+    assert "none.csv holds no records" in run("predict", "here", "none.csv", "-o", "out.csv").err
+    np.savez(tmp_path / "zip.npz", x=np.zeros((2, 3)))
+    (tmp_path / "zip.npz").rename(tmp_path / "zip.npy")
+    answer = run("predict", "here", "zip.npy", "-o", "out.csv")
+    assert (answer.code, "zip.npy is no .npy file of plain numbers" in answer.err) == (2, True)
+
+
 def test_images_are_predicted_from_arrays(run, write, tmp_path):
     digits = {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30}
     task = {"model": "softmax", "feature_norm": 1.0, "normalise": True}

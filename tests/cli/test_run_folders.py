@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from noiseworthy.errors import ResumeError
+from noiseworthy.errors import DataError, ResumeError
+from noiseworthy.studies import studies
 from noiseworthy.studies.checkpoints import FILE, load_checkpoint
 from noiseworthy.studies.loading import load_study
-from noiseworthy.studies.occupied import held
+from noiseworthy.studies.occupied import check_ours, held
+from noiseworthy.studies.occupied import made_for as tables_of
 from noiseworthy.studies.plan_file import planned
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import beside_kept, load_record
 
 STUDY = {
     "federation": {"data": "own.csv"},
@@ -207,3 +211,90 @@ def test_a_checkpoint_that_is_cut_off_says_what_to_do(tmp_path):
     (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ResumeError, match=r"checkpoint\.npz is damaged \(.*\); put a copy of it back"):
         load_checkpoint(tmp_path, "mark")
+
+
+CHANGED = ["x", "[1]", '{"facts": 3}', '{"facts": {}, "study": 4}', '{"facts": {}, "study": {"task": 4}}']
+
+
+@pytest.mark.parametrize("made_for", CHANGED)
+def test_a_changed_plan_in_a_folder_ends_in_no_fault_of_ours(made_for, begun, tmp_path):
+    """As tables that are none: the run is another study's, or is known by its record."""
+    study = load_study(tmp_path / "study.toml")
+    mine = tables_of(study, prepare(study).federation)
+    mine["study"]["task"]["class_weights"] = [1.0, 2.0]
+    made = json.loads(made_for) if made_for != "x" else "x"
+    (begun / "plan.json").write_text(json.dumps({"made_for": made}))
+    with suppress(ResumeError):
+        check_ours(begun, mine)
+    for part in ([], {"privacy": 3}, {"federation": [1]}):
+        (begun / "plan.json").unlink(missing_ok=True)
+        (begun / "record.json").write_text(json.dumps({"study": part}))
+        with suppress(ResumeError):
+            check_ours(begun, mine)
+    for name in ("plan.json", "record.json"):
+        (begun / name).write_text("[" * 100_000)
+    check_ours(begun, mine)
+    with pytest.raises(DataError, match="is damaged"):
+        load_record(begun)
+
+
+def test_a_folder_in_which_a_command_is_at_work_takes_no_other_plan(run, write, begun):
+    """Before its first checkpoint a training could lose its plan to that of another study."""
+    (begun / FILE).unlink()
+    (begun / "record.json").unlink()
+    before = content(begun)
+    with held(begun):
+        answer = run("plan", write(STUDY, privacy={"epsilon": 6.0}))
+    assert (answer.code, "another command is at work" in answer.err) == (2, True)
+    assert content(begun) == before
+
+
+def test_what_commands_leave_in_one_folder_stays(run, write, site_records, tmp_path, monkeypatch):
+    """A trade-off wrote over the record of the training, and a training that was interrupted over both."""
+    site_records("csv")
+    tradeoff = {"seeds": [1], "epsilon": [5.0], "budget": [10.0]}
+    study = write(STUDY, resources=RESOURCES, tradeoff=tradeoff)
+    assert run("train", study).code == 0
+    trained = load_record(tmp_path / "runs" / "study")
+    assert run("tradeoff", study).code == 0
+    both = load_record(tmp_path / "runs" / "study")
+    assert both["tradeoff"]
+    assert {key: both[key] for key in trained if key != "created"} == {
+        key: part for key, part in trained.items() if key != "created"
+    }
+
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(studies, "train", interrupted)
+        assert run("train", study).code == 130
+    kept = load_record(tmp_path / "runs" / "study")
+    assert (kept["training"], kept["tradeoff"]) == (both["training"], both["tradeoff"])
+    assert run("train", study, "--resume").code == 0
+    again = load_record(tmp_path / "runs" / "study")
+    assert again["tradeoff"] == both["tradeoff"]
+    assert again["training"]["loss"] == trained["training"]["loss"]
+
+
+def test_a_training_takes_the_place_of_one_over_a_network_with_all_that_belongs_to_it(
+    run, write, site_records, tmp_path
+):
+    """Else its page would say that owners drew the noise of a simulation."""
+    site_records("csv")
+    assert run("train", write(STUDY)).code == 0
+    folder = tmp_path / "runs" / "study"
+    record = load_record(folder)
+    network = {"run": "r", "rounds": [], "owners": []}
+    drawn = record["training"] | {"assurance": "grid-csprng"}
+    (folder / "record.json").write_text(json.dumps(record | {"network": network, "training": drawn}))
+    assert run("train", write(STUDY)).code == 0
+    again = load_record(folder)
+    assert (again["training"]["assurance"], again.get("network")) == ("simulation", None)
+
+
+def test_a_record_by_another_plan_takes_nothing_from_the_one_before(begun):
+    record = json.loads((begun / "record.json").read_text())
+    (begun / "record.json").write_text(json.dumps(record | {"training": None, "claim": None}))
+    new = record | {"training": None, "plan": record["plan"] | {"rounds": 7}}
+    assert beside_kept(new, begun) == new

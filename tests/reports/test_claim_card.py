@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,3 +253,11 @@ def test_random_fourier_features_are_named_with_the_numbers_that_make_them(recor
     task = {**record["study"].get("task", {}), "features": "fourier:160:1.5:3"}
     card = claim_card({**record, "study": {**record["study"], "task": task}})
     assert card["features"]["map"] == "Random Fourier features (160 numbers, bandwidth 1.5, public seed 3)"
+
+
+def test_a_card_is_utf_8_on_every_machine(tmp_path, monkeypatch):
+    """As where the locale is ASCII, in which names of owners cannot be written."""
+    write = Path.write_text
+    monkeypatch.setattr(Path, "write_text", lambda path, text, encoding="ascii": write(path, text, encoding))
+    write_claim_card({"run": "北京"}, "ε", tmp_path)
+    assert json.loads((tmp_path / FILE).read_bytes()) == {"run": "北京"}

@@ -16,6 +16,7 @@ from noiseworthy.reports import html, render, write_report
 from noiseworthy.reports.findings import compare_caption
 from noiseworthy.reports.html import client_rows, plan_numbers, toml
 from noiseworthy.reports.result import key_numbers
+from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.typed_record import view
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -283,6 +284,20 @@ def test_the_study_reads_back_from_the_page():
         "constants": {},
     }
     assert tomllib.loads(toml(study)) == study
+
+
+def test_a_study_with_columns_reads_back_as_it_was():
+    """From recommended.toml, too, by which nobody could train."""
+    columns = {
+        "Ward 1": {"role": "client"},
+        "age": {"kind": "number", "range": [20, 90], "missing": True},
+        "sex": {"kind": "category", "values": ["f", "m"]},
+        "ill": {"role": "label", "classes": ["no", "yes"]},
+    }
+    privacy = {"mechanism": "gaussian", "delta": 1e-5}
+    study = parse_study({"federation": {"data": "a.csv"}, "privacy": privacy, "columns": columns})
+    said = toml(study.model_dump(mode="json", exclude_none=True))
+    assert parse_study(tomllib.loads(said)) == study
 
 
 def test_no_claim_of_privacy_without_noise(told):

@@ -7,6 +7,7 @@ import pytest
 from noiseworthy.reports.findings import setting, training_caption
 from noiseworthy.reports.html import render
 from noiseworthy.reports.network import network_caption, network_clauses, network_figure
+from noiseworthy.reports.style import png
 from noiseworthy.studies.typed_record import view
 
 
@@ -55,6 +56,16 @@ def test_every_answer_is_drawn_once(record):
     came, missing = (len(dots.get_offsets()) for dots in above.collections)
     assert (came, missing) == (8, 1)
     assert [bar.get_height() for bar in below.patches] == [10, 11, 12]
+
+
+def test_names_of_owners_are_no_formulas(record):
+    names = ["ward $\\nothing{$", *record["federation"]["clients"][1:3]]
+    record["federation"]["clients"] = names
+    for one in record["network"]["rounds"]:
+        one["answers"] = dict.fromkeys(names, "")
+    figure = network_figure(view(record))
+    assert png(figure)
+    assert figure.axes[0].get_yticklabels()[0].get_text() == names[0]
 
 
 def test_of_many_owners_those_who_answered_least_are_drawn(record):

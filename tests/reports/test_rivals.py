@@ -15,7 +15,7 @@ from noiseworthy.reports.findings import setting
 from noiseworthy.reports.html import render, write_report
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rivals import rivals_figure, sweeps_figure
-from noiseworthy.reports.style import PLAN
+from noiseworthy.reports.style import PLAN, png
 from noiseworthy.reports.tables import rivals_table
 from noiseworthy.studies.typed_record import view
 
@@ -156,6 +156,13 @@ def test_losses_far_apart_are_on_a_logarithmic_axis_and_the_least_is_best(alone)
     assert "1,000 ± 80" in texts(axes)
 
 
+def test_nobody_at_home_is_no_finding(alone):
+    for point in alone["rivals"]["points"]:
+        for other in point["algorithms"]:
+            other["home"] = {"alone": 0.8, "shared": None, "tuned": None}
+    assert words.home_finding(rivals_of(alone)) == ""
+
+
 # Along what is varied ---------------------------------------------------------------------------------
 
 
@@ -177,6 +184,16 @@ def test_lines_go_through_the_means_at_the_values_that_were_measured(record):
     np.testing.assert_allclose(y, [0.66, 0.70, 0.76])
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "3", "6"]
     assert axes.get_xlabel() == "largest budget: ε is drawn from 0.1 up to it"
+
+
+def test_trainings_that_all_diverged_are_drawn_as_nothing(record):
+    record["rivals"]["quantity"] = "loss"
+    for point in record["rivals"]["points"]:
+        for other in point["algorithms"]:
+            other.update(loss=[None] * 3, mean_loss=None, std_loss=None, gap=None)
+    figure = sweeps_figure(view(record))
+    assert figure is not None
+    assert png(figure)
 
 
 def test_only_what_was_varied_is_drawn(make_record, alone):

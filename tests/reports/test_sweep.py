@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from noiseworthy.reports.style import png
 from noiseworthy.reports.sweep import Reached, sweep_figure, sweep_table
 from noiseworthy.studies.typed_record import view
 
@@ -55,6 +56,15 @@ def test_values_that_are_no_numbers_stand_side_by_side(record):
     axes, (line,) = drawn(sweep_figure(reached))
     assert line.get_xdata().tolist() == [0.0, 1.0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["dp-fedavg", "fedsgd-dpc"]
+
+
+def test_values_with_dollars_are_no_formulas(record):
+    keys = ("privacy.epsilon.$a$b", "claim.purpose")
+    values = ((epsilon, purpose) for epsilon in (1.0, 2.0) for purpose in ("$\\nothing{$", "x"))
+    reached = [Reached(dict(zip(keys, one, strict=True)), ended(record, 0.5)) for one in values]
+    assert png(sweep_figure(reached))
+    turned = [Reached(dict(reversed(one.changes.items())), one.record) for one in reached]
+    assert png(sweep_figure(turned))
 
 
 def test_without_a_training_there_is_no_figure(make_record):

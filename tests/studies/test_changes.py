@@ -63,6 +63,9 @@ def test_a_whole_table_can_be_set_and_a_key_inside_what_is_stated_by_name():
         ("privacy.epsilon", "takes KEY=VALUE"),
         ("=2", "takes KEY=VALUE"),
         ("privacy.epsilon=", "takes KEY=VALUE"),
+        (f"privacy.epsilon={'9' * 5000}", r"\[privacy\] epsilon must be"),
+        (f"privacy.epsilon={'[' * 5000}", r"\[privacy\] epsilon must be"),
+        ("algorithm.name=[1]", r"\[algorithm\] name must be one of .*, got \[1\]"),
     ],
 )
 def test_what_is_no_key_or_no_value_is_one_sentence(path, stated, said):
@@ -76,7 +79,7 @@ def test_a_key_is_set_once():
         changes_of(["privacy.epsilon=1", "privacy.epsilon=2"])
 
 
-@pytest.mark.parametrize("stated", ["0", "two", "1,x", "", 0, []])
+@pytest.mark.parametrize("stated", ["0", "two", "1,x", "", 0, [], "9" * 5000, 10**30, f"1,{'9' * 5000}"])
 def test_seeds_are_a_number_or_seeds(stated):
     with pytest.raises(ConfigError, match="seeds must be"):
         seeds_of(stated)

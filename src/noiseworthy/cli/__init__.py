@@ -107,6 +107,9 @@ def _complaint(error: Any) -> Sequence[str] | None:
     """What the user got wrong, nothing if help was shown instead; None if the fault is ours."""
     if isinstance(error, UserError):
         return error.mistakes if isinstance(error, ConfigError) else [str(error)]
+    if isinstance(error, OSError):
+        said = f"{error.filename} cannot be used: {error.strerror}; name another place, or open this one"
+        return None if error.filename is None else [said]
     if isinstance(error, ModuleNotFoundError):
         return _not_installed(str(error.name))
     if not isinstance(error, _UsageError):

@@ -108,6 +108,8 @@ def _files(draft: Draft, study: Path, clients: list[str] | None) -> dict[Path, s
     files = {study: draft.study(study.name, apart=schema.name), schema: draft.tables()}
     for client in clients:
         path = study.parent / "owners" / f"{_file_name(client)}.toml"
+        if path in files:
+            raise ConfigError(f"{path} would be the file of {client!r} and of another; rename one of them")
         files[path] = draft.owner(client, path.name)
     return files
 

@@ -26,7 +26,9 @@ Template = Annotated[
 Label = Annotated[str | None, typer.Option(help="column to predict", show_default=False)]
 Client = Annotated[str | None, typer.Option(help="column that says whose each record is", show_default=False)]
 Query = Annotated[str | None, typer.Option(help="of a database, with order by", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="study file to write for a table")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="study file to write for a table", show_default="study.toml")
+]
 Owners = Annotated[bool, typer.Option("--owners", help="write a file for every owner, too")]
 Public = Annotated[
     list[str] | None,
@@ -43,7 +45,7 @@ def init(
     label: Label = None,
     client: Client = None,
     query: Query = None,
-    out_file: Out = Path("study.toml"),
+    out_file: Out = None,
     owners: Owners = False,
     public: Public = None,
     simulation: Simulation = False,
@@ -55,12 +57,13 @@ def init(
         if source is None:
             raise ConfigError(f"init needs a table, or --template, one of {', '.join(TEMPLATES)}")
         write_study(
-            source, label, client, query, out_file, owners=owners, public=public or [], simulation=simulation
-        )
+            source, label, client, query, out_file or Path("study.toml"), owners=owners, public=public or [],
+            simulation=simulation,
+        )  # fmt: skip
         return
     check.one_of("--template", template, TEMPLATES)
     of_table = {"--label": label, "--client": client, "--query": query, "--owners": owners,
-                "--public": public, "--simulation": simulation}  # fmt: skip
+                "--public": public, "--simulation": simulation, "--out": out_file}  # fmt: skip
     if given := [name for name, value in of_table.items() if value]:
         raise ConfigError(f"{', '.join(given)} go with a table, and --template with none")
     place = Path(source or f"{template}.toml")

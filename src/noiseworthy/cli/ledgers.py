@@ -49,6 +49,8 @@ def page(
 
     with opened_ledger(path) as books:
         text, place = ledger_page(books), out_file or books.path.parent / "ledger.html"
+        if place.exists() and place.samefile(books.path):
+            raise ConfigError(f"--out {place} is the ledger itself; name another file")
     with writing(place):
         place.write_text(text, encoding="utf-8")
     out.print(f"Page: {place}", soft_wrap=True)

@@ -26,13 +26,14 @@ def plan(
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
     from noiseworthy._json import strict_json
-    from noiseworthy.studies.occupied import holds_results
+    from noiseworthy.studies.occupied import held, holds_results
     from noiseworthy.studies.record import save_record
 
     record = planned.record(study.stem)
-    path = planned.keep(out_folder or Path("runs") / study.stem)
-    if out_folder is not None and not holds_results(out_folder):
-        save_record(record, out_folder)
+    with held(folder := out_folder or Path("runs") / study.stem):
+        path = planned.keep(folder)
+        if out_folder is not None and not holds_results(folder):
+            save_record(record, folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
         if columns := planned.file.made_for["facts"].get("columns"):
@@ -100,7 +101,8 @@ def account(
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     counted, names = "uploads", None
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
-    if study is not None and any(option is not None for option in options):
+    usual = (delta, relation, sampling_rate, unit) == ("0", "replace-one", 1.0, "record")
+    if study is not None and not (usual and all(option is None for option in options)):
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
     prepared = None if study is None else prepare_study(study, data, sets=sets, plan=plan)
     from noiseworthy._json import strict_json

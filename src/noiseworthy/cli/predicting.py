@@ -39,6 +39,8 @@ def predict(
         raise ConfigError(f"-o {out_file} is the file of the records; name another one")
     model = load_model(run)
     table, given = _read(records, model)
+    if not len(table):
+        raise DataError(f"{records} holds no records to predict")
     added = _predicted(model, given)
     if twice := [name for name in added if name in table.columns]:
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
@@ -90,7 +92,9 @@ def _array(path: Path) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, allow_pickle=False)
+        # not np.load, which returns no array of an archive, whatever its name
+        with path.open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is no .npy file of plain numbers: {error}") from None
 

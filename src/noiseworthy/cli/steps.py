@@ -47,18 +47,6 @@ def prepare_study(
     return opened(study, data=data, plan=plan, folder=folder, trains=trains, deploys=deploys)
 
 
-def check_record(folder: Path) -> None:
-    """Refuse a folder without a record, before anything is loaded that could read one.
-
-    Raises:
-        DataError: as `load_record`.
-    """
-    from noiseworthy.errors import DataError
-
-    if not (path := folder / "record.json").exists():
-        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
-
-
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
     """A training in a run folder; who interrupts it is told whether it can go on."""

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
-from noiseworthy.cli.steps import check_record, decide_plan, finish, prepare_study, show, train_plan
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, show, train_plan
+from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -127,7 +128,9 @@ def quickstart(out_folder: OutFolder = None) -> None:
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
-    check_record(folder)
+    # said here as well as by load_record, which takes a second to load
+    if not (path := folder / "record.json").exists():
+        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
     from noiseworthy.reports import write_report
     from noiseworthy.studies.record import load_record
 
@@ -144,7 +147,7 @@ def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> No
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
     from noiseworthy.studies.at_home import delivers_to_owners
-    from noiseworthy.studies.record import save_record
+    from noiseworthy.studies.record import beside_kept, save_record
     from noiseworthy.sweeps.compare import compare as run
     from noiseworthy.sweeps.compare_home import with_home
     from noiseworthy.sweeps.recorded import with_comparison
@@ -158,7 +161,7 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
             comparison = with_home(comparison, prepared, bar)
     if record is None:
         planned.file.save(folder)
-        record = planned.record(name)
+        record = beside_kept(planned.record(name), folder)
     record = with_comparison(record, comparison, prepared.study.compare.seeds)
     save_record(record, folder)
     return record
@@ -167,7 +170,7 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
 def _tradeoff(
     surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
 ) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record, save_record
     from noiseworthy.sweeps.recorded import with_tradeoff
     from noiseworthy.sweeps.tradeoff import plan_surface, train_surface
 
@@ -177,13 +180,13 @@ def _tradeoff(
     with progress_bar("Training", cells, "cells") as bar:
         surface = train_surface(surface, prepared, bar)
     record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
-    record = with_tradeoff(record, surface)
+    record = with_tradeoff(beside_kept(record, folder), surface)
     save_record(record, folder)
     return record
 
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record, save_record
     from noiseworthy.sweeps.contest import plan_contest, train_contest
     from noiseworthy.sweeps.contest_home import with_homes
     from noiseworthy.sweeps.recorded import with_rivals
@@ -198,6 +201,6 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
         with progress_bar("At home", 100, "%") as bar:
             contest = with_homes(contest, prepared, bar)
     record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
-    record = with_rivals(record, contest, seconds)
+    record = with_rivals(beside_kept(record, folder), contest, seconds)
     save_record(record, folder)
     return record

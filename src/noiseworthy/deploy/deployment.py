@@ -17,7 +17,8 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.centring import OF_A_SIMULATION
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
-from noiseworthy.studies.models import default_model, task_for
+from noiseworthy.studies.models import task_for
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK

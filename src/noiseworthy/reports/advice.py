@@ -49,7 +49,7 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(record, indent=1, allow_nan=False))
-        (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
+        (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False), "utf-8")
         for name in figures:
             write_png(drawn.get(name), folder / f"{name}.png")
         _write_study(advice, folder / STUDY)
@@ -61,7 +61,7 @@ def _write_study(advice: AdviceRecord, path: Path) -> None:
     if advice.study is None:
         path.unlink(missing_ok=True)
     else:
-        path.write_text(f"# {advice.recommendation}\n{toml(advice.study)}\n")
+        path.write_text(f"# {advice.recommendation}\n{toml(advice.study)}\n", "utf-8")
 
 
 def page(advice: AdviceRecord, figures: dict[str, Figure]) -> str:

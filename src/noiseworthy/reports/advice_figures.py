@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from noiseworthy._wording import count, number, rounded_up
+from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.sweeps.advice_words import written
 from noiseworthy.sweeps.typed_advice import OF_TUNED, AdviceRecord, AdvisedPart, CurvePart, FlipPart
@@ -20,7 +21,6 @@ _ROOM = 45
 """Signs of names that a line beside the rest of it has room for."""
 _FREE = 0.04
 """Share of the width that is left free on both sides of the bands."""
-_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 @styled
@@ -69,7 +69,7 @@ def outlook_figure(advice: AdviceRecord) -> Figure | None:
     for axes, (ours, _) in zip(panels[1:], pairs[1:], strict=True):
         head(axes, "", "", ours.axis)
     if "accuracy" in advice.score:
-        panels[0].yaxis.set_major_formatter(_PERCENT)
+        percent_axis(panels[0].yaxis)
     return figure
 
 
@@ -158,7 +158,7 @@ def _limits(axes: Axes, advice: AdviceRecord) -> None:
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     if "accuracy" in advice.score:
-        axes.xaxis.set_major_formatter(_PERCENT)
+        percent_axis(axes.xaxis)
 
 
 def _small() -> float:

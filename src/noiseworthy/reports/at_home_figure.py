@@ -79,10 +79,8 @@ def _rows(
         f"{drawable(shortened(record.client_names[i]))} ({n:,})"
         for i, n in zip(order.tolist(), sizes.tolist(), strict=True)
     ]
-    axes.set_yticks(rows, labels)
+    axes.set_yticks(rows, labels, parse_math=False)
     axes.tick_params("y", labelcolor=INK)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     if score_name(record) != "R²":
@@ -98,12 +96,8 @@ def _gains(
     order, sizes = order[chosen], sizes[chosen]
     gains, least, most = (finite(v, math.nan)[order] for v in (home.gains, home.gains_least, home.gains_most))
     drawn = f" ({len(chosen):,} of them drawn)" if len(chosen) < np.sum(np.array(home.tests) > 0) else ""
-    head(
-        axes,
-        f"Gain in test {score_name(record)}, tuned at home over alone",
-        "",
-        f"records of an owner{drawn}",
-    )
+    title = f"Gain in test {score_name(record)}, tuned at home over alone"
+    head(axes, title, "", f"records of an owner{drawn}")
     beyond = np.where(least > 0, 1, np.where(most < 0, -1, 0))
     marks = [("● gains beyond chance", PLAN), ("● pays", TONES[3]), ("● not told apart", MUTED)]
     name_marks(axes, marks)

@@ -194,7 +194,7 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
         DataError: a folder that cannot be written to.
     """
     with writing(f"run folder {folder}"):
-        (folder / FILE).write_text(json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False))
+        (folder / FILE).write_text(json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False), "utf-8")
         (folder / PAGE).write_text(page, encoding="utf-8")
 
 

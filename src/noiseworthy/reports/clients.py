@@ -78,10 +78,8 @@ def _rows(
     axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
     axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
     axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
-    axes.set_yticks(rows, [drawable(shortened(name)) for name in record.client_names])
+    axes.set_yticks(rows, [drawable(shortened(name)) for name in record.client_names], parse_math=False)
     axes.tick_params("y", labelcolor=INK)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
     axes.set_ylim(len(most) - 0.4, -0.6)
     axes.set_xlim(0, 1.06 * max(most.max(), used.max()))
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))

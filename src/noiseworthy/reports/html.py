@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from noiseworthy._places import writing
 from noiseworthy._wording import number, rounded_up, span
+from noiseworthy.data.schema.stated import REPLACED
 from noiseworthy.methods.words import Key, Record
 from noiseworthy.reports import (
     alternatives,
@@ -34,7 +35,7 @@ from noiseworthy.reports.schedules import headline, uploads_of, words_of
 from noiseworthy.reports.style import NARROW, svg, write_png
 from noiseworthy.reports.usual import usual_caption
 from noiseworthy.reports.what_if_words import what_if_caption
-from noiseworthy.studies.loading import in_line
+from noiseworthy.studies.loading import in_key, in_line
 from noiseworthy.studies.occupied import REPORT as FILE
 from noiseworthy.studies.typed_record import RunRecord, view
 
@@ -216,6 +217,11 @@ def toml(study: dict[str, Any]) -> str:
     """
     tables = []
     for name, table in study.items():
-        lines = [f"{key} = {in_line(value)}" for key, value in table.items()]
+        if name == "columns":
+            table = {one["name"]: {**one} for one in table["columns"]}
+            for column in table.values():
+                del column["name"]
+        said = REPLACED if name == "federation" and "columns" in study else ()
+        lines = [f"{in_key(key)} = {in_line(value)}" for key, value in table.items() if key not in said]
         tables.append("\n".join([f"[{name}]", *lines]))
     return "\n\n".join(tables)

@@ -52,13 +52,13 @@ def label_top(axes: Axes, labels: Sequence[tuple[float, Label]], size: float) ->
     Where they would run into each other none is drawn, and all are returned for the right edge.
     """
     ordered = sorted(labels, key=lambda placed: placed[0])
-    ends = [share + 0.65 * size * len(text) / _width_in_points(axes) for share, (_, text, _) in ordered]
+    ends = [share + 0.65 * size * len(text) / _in_points(axes)[0] for share, (_, text, _) in ordered]
     if any(end > share for end, (share, _) in zip(ends, ordered[1:], strict=False)):
         return [label for _, label in reversed(ordered)]
     for share, (_, text, colour) in ordered:
         axes.annotate(
             text, (share, 1), (4, -5), "axes fraction", textcoords="offset points", va="top", color=colour,
-            fontsize=size, annotation_clip=False, bbox=ON_PAPER,
+            fontsize=size, annotation_clip=False, bbox=ON_PAPER, parse_math=False,
         )  # fmt: skip
     return []
 
@@ -70,21 +70,16 @@ def _annotate(
         return
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = [float(to_axes.transform((1, y))[1]) for y, _, _ in labels]
-    placed = spread(heights, 1.45 * size / (0.9 * _height_in_points(axes)), 0.0, 1.0)
+    placed = spread(heights, 1.45 * size / (0.9 * _in_points(axes)[1]), 0.0, 1.0)
     for x, (_, text, colour), height in zip(across, labels, placed, strict=True):
         axes.annotate(
             text, (x, height), (size * 0.6, 0), (coordinates, "axes fraction"), textcoords="offset points",
-            va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER,
+            va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER, parse_math=False,
         )  # fmt: skip
 
 
-def _height_in_points(axes: Axes) -> float:
-    """Height of the axes before layout, which gives or takes a little."""
-    figure = axes.get_figure(root=True)
-    return 1.0 if figure is None else axes.get_position().height * figure.get_figheight() * 72
-
-
-def _width_in_points(axes: Axes) -> float:
-    """Width of the axes before layout, which gives or takes a little."""
-    figure = axes.get_figure(root=True)
-    return 1.0 if figure is None else axes.get_position().width * figure.get_figwidth() * 72
+def _in_points(axes: Axes) -> tuple[float, float]:
+    """Width and height of the axes before layout, which gives or takes a little."""
+    figure, place = axes.get_figure(root=True), axes.get_position()
+    wide, high = (1 / 72, 1 / 72) if figure is None else figure.get_size_inches()
+    return place.width * wide * 72, place.height * high * 72

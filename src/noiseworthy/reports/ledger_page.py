@@ -197,15 +197,9 @@ def budgets_figure(one: DataSet) -> Figure:
     clients = sorted(one.clients, key=lambda owned: owned.left)[:_ROWS]
     figure = new_figure(NARROW, 1.3 + 0.3 * len(clients))
     axes = figure.subplots()
-    few = (
-        "" if len(clients) == len(one.clients) else f", the {len(clients)} of {len(one.clients):,} with least"
-    )
-    head(
-        axes,
-        "What is left",
-        f"dark: spent, a piece per run; grey: held for runs{few}",
-        "of the lifetime budget",
-    )
+    some = f", the {len(clients)} of {len(one.clients):,} with least" * (len(clients) < len(one.clients))
+    subtitle = f"dark: spent, a piece per run; grey: held for runs{some}"
+    head(axes, "What is left", subtitle, "of the lifetime budget")
     axes.grid(visible=False)
     for row, owned in enumerate(clients):
         axes.barh(row, 1, height=0.62, color=PAPER, edgecolor=MUTED, linewidth=0.8, zorder=1)
@@ -220,9 +214,8 @@ def budgets_figure(one: DataSet) -> Figure:
             f"{_down(owned.left)} left", (1, row), (6, 0), textcoords="offset points", va="center", color=INK,
             annotation_clip=False,
         )  # fmt: skip
-    axes.set_yticks(range(len(clients)), [drawable(shortened(shown(o.account.client))) for o in clients])
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
+    names = [drawable(shortened(shown(owned.account.client))) for owned in clients]
+    axes.set_yticks(range(len(clients)), names, parse_math=False)
     axes.set_ylim(len(clients) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_locator(MultipleLocator(0.25))

@@ -59,7 +59,7 @@ def _answers(axes: Axes, rounds: list[RoundPart], owners: list[str]) -> None:
         places = [(t, row) for t, row, why in asked if came is not bool(why)]
         axes.scatter(*np.array(places or np.empty((0, 2))).T, s=16, marker=marker, color=colour, linewidths=1)
     head(axes, "Who answered", "a dot for an upload, a cross for none", "")
-    axes.set_yticks(range(len(owners)), [drawable(name) for name in owners])
+    axes.set_yticks(range(len(owners)), [drawable(name) for name in owners], parse_math=False)
     axes.set_ylim(len(owners) - 0.5, -0.5)
 
 

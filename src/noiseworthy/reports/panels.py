@@ -87,15 +87,8 @@ def _foretold(axes: Axes, course: CoursePart | None) -> None:
     if course is None:
         return
     least, loss, most = (finite(curve) for curve in (course.least, course.loss, course.most))
-    axes.fill_between(
-        course.rounds,
-        least,
-        np.minimum(most, axes.get_ylim()[1]),
-        color=RULE,
-        alpha=0.45,
-        linewidth=0,
-        zorder=0,
-    )
+    most = np.minimum(most, axes.get_ylim()[1])
+    axes.fill_between(course.rounds, least, most, color=RULE, alpha=0.45, linewidth=0, zorder=0)
     axes.plot(course.rounds, loss, color=TONES[1], linewidth=1.6, linestyle=(0, (4, 2)), gid="foretold")
 
 

@@ -25,16 +25,10 @@ _NEIGHBOURS = {
     "(how many it holds is public)",
     ("record", "add-remove"): "one record of a client were left out or added, and its mean divided by the "
     "published size as before",
-    (
-        "person",
-        "replace-one",
-    ): "all records of one person at a client were exchanged for those of any other person "
-    "(how many persons it has, and how many records one has at most, is public)",
-    (
-        "person",
-        "add-remove",
-    ): "all records of one person at a client were left out or added, and its mean divided by "
-    "the published number of persons as before",
+    ("person", "replace-one"): "all records of one person at a client were exchanged for those of any "
+    "other person (how many persons it has, and how many records one has at most, is public)",
+    ("person", "add-remove"): "all records of one person at a client were left out or added, and its mean "
+    "divided by the published number of persons as before",
     ("client", "replace-one"): "everything that one client holds were exchanged for anything else "
     "(how many records it holds is public)",
     ("client", "add-remove"): "one client had nothing and uploaded noise alone, or the other way round "

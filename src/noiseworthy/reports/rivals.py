@@ -171,7 +171,7 @@ def _upward(axes: Axes, rivals: RivalsPart) -> None:
         return
     means = [words.mean_of(rivals, e) for point in rivals.points for e in point.algorithms]
     known = [mean for mean in means if mean is not None]
-    if min(known) > 0 and max(known) / min(known) > _WIDE:
+    if known and min(known) > 0 and max(known) / min(known) > _WIDE:
         axes.set_yscale("log")
 
 

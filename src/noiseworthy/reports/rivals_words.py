@@ -265,11 +265,10 @@ def home_finding(rivals: RivalsPart) -> str:
             for way, value in (entry.home or {}).items()
             if value is not None
         }
-        if not reached:
+        ways = {key: value for key, value in reached.items() if key[1] != ALONE}
+        if not ways or len(ways) == len(reached):
             continue
-        (name, way), best = max(
-            ((key, value) for key, value in reached.items() if key[1] != ALONE), key=lambda one: one[1]
-        )
+        (name, way), best = max(ways.items(), key=lambda one: one[1])
         alone = max(value for (_, way), value in reached.items() if way == ALONE)
         found.append(
             f"under {point.mechanism.capitalize()} noise owners reach {_score(rivals, alone)} alone and "

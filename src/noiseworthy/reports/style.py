@@ -93,11 +93,14 @@ def drawable(text: str) -> str:
 def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
     """Title and, below it, what the vertical axis is, flush left; light horizontal rules."""
     size = matplotlib.rcParams["font.size"]
-    axes.set_title(title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=size * 2.3)
+    # names of data and keys may hold a dollar sign, which begins a formula
+    axes.set_title(
+        title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=size * 2.3, parse_math=False
+    )
     axes.annotate(
         subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
     )
-    axes.set_xlabel(xlabel)
+    axes.set_xlabel(xlabel, parse_math=False)
     axes.grid(axis="y")
 
 

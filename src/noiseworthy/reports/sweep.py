@@ -122,7 +122,7 @@ def _places(axes: Axes, values: Sequence[Any]) -> list[float]:
         room = 0.06 * (most - least) or 0.5
         axes.set_xlim(least - room, most + room)
     ticks = dict(zip(places, names, strict=True))
-    axes.set_xticks(list(ticks), [drawable(shortened(name)) for name in ticks.values()])
+    axes.set_xticks(list(ticks), [drawable(shortened(name)) for name in ticks.values()], parse_math=False)
     axes.minorticks_off()
     return places
 

@@ -140,14 +140,11 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
         style = "bold dark_orange3" if cell.planned else None
         table.add_row(*_cell(record, axes, cell, scored), style=style)
     hidden = len(cells) - len(shown)
-    rest = (
-        Text(f"and {count(hidden, 'worse setting')}; all are in the report\n", style="dim")
-        if hidden
-        else Text()
-    )
+    more = f"and {count(hidden, 'worse setting')}; all are in the report\n" * (hidden > 0)
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
     grid = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
-    return Group(Rule(style="dim"), *_usual(record, compare), grid, table, rest, *_for_owners(record))
+    below = table, Text(more, style="dim"), *_for_owners(record)
+    return Group(Rule(style="dim"), *_usual(record, compare), grid, *below)
 
 
 def _for_owners(record: RunRecord) -> list[RenderableType]:
@@ -281,13 +278,8 @@ def _fact(facts: Table, name: str, value: str) -> None:
 def _panel(title: str, head: str, facts: Table, remarks: list[Text], *, remarks_first: bool = False) -> Panel:
     said: list[list[RenderableType]] = [[*remarks], [facts]] if remarks_first else [[facts], [*remarks]]
     parts = [part for some in said if some for part in (Text(), *some)]
-    return Panel(
-        Group(Text(head, style="bold"), *parts),
-        title=f"[bold]{title}[/]",
-        title_align="left",
-        border_style="dim",
-        width=WIDTH,
-    )
+    whole = Group(Text(head, style="bold"), *parts)
+    return Panel(whole, title=f"[bold]{title}[/]", title_align="left", border_style="dim", width=WIDTH)
 
 
 def _remarks(record: RunRecord, *, training: bool) -> list[Text]:

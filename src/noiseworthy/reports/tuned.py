@@ -63,12 +63,8 @@ def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
     """A dot with its limits for each candidate."""
     figure = new_figure(NARROW, 1.9)
     axes = figure.subplots()
-    head(
-        axes,
-        f"{'R²' if said.classes is None else 'Accuracy'} on held-out records",
-        "lines are limits at 95 %",
-        "",
-    )
+    name = _name(said)
+    head(axes, f"{name[0].upper()}{name[1:]} on held-out records", "lines are limits at 95 %", "")
     for row, (name, value) in enumerate(scores.items()):
         colour = PLAN if name == "tuned" else INK
         axes.hlines(row, *limits[name], color=colour if name == "tuned" else MUTED, linewidth=2, alpha=0.5)

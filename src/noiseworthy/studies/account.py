@@ -93,4 +93,5 @@ def _releases(
     remedy = "state the uploads, or rounds and clients_per_round"
     t = check.count("rounds", rounds, remedy=remedy)
     b = check.count("clients_per_round", clients_per_round, most=clients, remedy=remedy)
+    check.counts("rounds times clients_per_round", t * b)
     return np.full(clients, int(uploads(t, b, clients)))

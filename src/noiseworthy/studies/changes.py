@@ -15,6 +15,8 @@ from noiseworthy.studies.tables import Study
 
 Changes = Mapping[str, Any]
 """Values by dotted key, such as `{"privacy.epsilon": 2.0}`."""
+_DIGITS = 20
+"""Of a seed that is text; more are no number of seeds, and thousands no int of Python."""
 
 
 def changes_of(stated: Iterable[str]) -> dict[str, Any]:
@@ -61,15 +63,16 @@ def seeds_of(stated: int | Sequence[int] | str) -> list[int]:
     value = stated
     if isinstance(value, str):
         texts = value.split(",")
-        if not all(text.strip().isdecimal() for text in texts):
+        if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in texts):
             raise ConfigError(
-                f"--seeds must be a number of seeds, or seeds separated by commas, got {stated!r}"
+                f"--seeds must be a number of seeds, or seeds separated by commas, got {stated!r:.60}"
             )
         value = int(texts[0]) if len(texts) == 1 else [int(text) for text in texts]
-    seeds = [*range(value)] if isinstance(value, int) else [int(seed) for seed in value]
-    if not 1 <= len(seeds) <= MOST_LISTED:
-        raise ConfigError(f"seeds must be 1 to {MOST_LISTED}, got {stated!r}")
-    return seeds
+    # a range is asked by its truth and a slice: one of too many seeds has no length, and no room as a list
+    seeds = range(value) if isinstance(value, int) else [int(seed) for seed in value]
+    if not seeds or seeds[MOST_LISTED:]:
+        raise ConfigError(f"seeds must be 1 to {MOST_LISTED}, got {stated!r:.60}")
+    return [*seeds]
 
 
 def value_of(text: str) -> Any:
@@ -81,7 +84,7 @@ def value_of(text: str) -> Any:
     """
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return parsed["value"] if len(parsed) == 1 else text
 
@@ -139,7 +142,7 @@ def _table(name: str, raw: Mapping[str, Any]) -> type[Table] | None:
     if name == "algorithm":
         stated = raw.get(name)
         chosen = stated.get("name", FIRST) if isinstance(stated, dict) else FIRST
-        return table_of(chosen if chosen in METHODS else FIRST)
+        return table_of(chosen if chosen in [*METHODS] else FIRST)
     annotation = Study.model_fields[name].annotation
     options = (annotation, *get_args(annotation))
     return next((one for one in options if isinstance(one, type) and issubclass(one, Table)), None)

@@ -24,6 +24,7 @@ from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.studies.opening import default_model, open_federation
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.own import is_own
@@ -86,8 +87,6 @@ def check_study(study: Study) -> Checked:
     Raises:
         ConfigError: a study of sizes alone.
     """
-    from noiseworthy.studies.opening import open_federation
-
     table = study.federation
     if table.data is None:
         raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")
@@ -194,11 +193,8 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
 
 
 def _norm(examples: Examples, schema: Schema, task: TaskTable) -> list[Finding]:
-    return check_norm(examples.x, schema, task.intercept(_model(task, schema.n_classes)), task.radius)
-
-
-def _model(task: TaskTable, classes: int | None) -> str:
-    return task.model or ("linear" if classes is None else "softmax")
+    model = task.model or default_model(schema.n_classes)
+    return check_norm(examples.x, schema, task.intercept(model), task.radius)
 
 
 def _of_clients(
@@ -274,7 +270,7 @@ def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:
 
 def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> int:
     """Numbers of the linear model; of a network there are more, and the noise is larger."""
-    model = _model(task, classes)
+    model = task.model or default_model(classes)
     outputs = (classes or 1) if model == "softmax" else 1
     return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
 

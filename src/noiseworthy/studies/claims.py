@@ -148,18 +148,14 @@ def _parts(plan: Plan) -> Parts:
 
 def _looser(plan: Plan) -> dict[str, list[float]]:
     parts = _parts(plan)
-    if not parts or any(release.sampling_rate < 1 for release, _ in parts):
-        return {}
     law = plan.problem.law
-    if not law.noisy:
+    if not parts or not law.noisy or any(release.sampling_rate < 1 for release, _ in parts):
         return {}
     amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)
     found = law.analysis.looser(amount, plan.budget.delta)
-    return {} if found is None else _of_some(found.name, found.epsilon, amount)
-
-
-def _of_some(name: str, epsilon: NDArray[np.float64], spends: NDArray[np.float64]) -> dict[str, list[float]]:
-    return {name: _ends(epsilon[spends > 0])} if np.any(spends > 0) else {}
+    if found is None or not np.any(amount > 0):
+        return {}
+    return {found.name: _ends(found.epsilon[amount > 0])}
 
 
 def _ends(values: NDArray[Any]) -> list[float]:

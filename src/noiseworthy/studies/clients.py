@@ -82,7 +82,7 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
         return values
     if named not in columns:
         raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
-    names = [row[named] for row in rows]
+    names = [row[named] or "" for row in rows]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")

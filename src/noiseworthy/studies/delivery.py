@@ -16,7 +16,7 @@ from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies.class_weights import names_of_classes
-from noiseworthy.studies.models import default_model
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
 from noiseworthy.studies.standard_errors import coefficients_in

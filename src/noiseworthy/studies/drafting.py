@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from noiseworthy.data.intake.guesses import Guess
-from noiseworthy.studies.loading import in_line
+from noiseworthy.studies.loading import in_key, in_line
 
 _HEAD = """\
 # noiseworthy init wrote this by the {source} of a table. What is left to do:
@@ -55,7 +55,7 @@ noise_floor = 1.0
 
 [allowed]
 algorithms = ["fedsgd-dpc"]
-models = [{model}]
+models = {models}
 most_releases = 200
 
 [files]
@@ -111,21 +111,21 @@ class Draft:
         data = in_line(f"{client}.csv")
         return _OWNER.format(
             client=in_line(client), file=file, data_set=in_line(f"records of {client}"), data=data,
-            model=in_line(self.model),
+            models=in_line(self.models),
         )  # fmt: skip
 
     @property
-    def model(self) -> str:
-        """The linear model that fits the label."""
+    def models(self) -> list[str]:
+        """The linear models that fit the label; how many classes it has is still a question."""
         label = next(one.asked for one in self.columns if one.stated.get("role") == "label")
-        return "softmax" if "classes" in label else "linear"
+        return ["logistic", "softmax"] if "classes" in label else ["linear"]
 
     def _answered(self, one: Guess) -> bool:
         return self.simulation or (one.of_values and one.name in self.public)
 
     def _line(self, one: Guess) -> tuple[str, str]:
         keys = one.answered if self._answered(one) else one.asked
-        return f"{_key(one.name)} = {in_line(keys)}", one.why
+        return f"{in_key(one.name)} = {in_line(keys)}", one.why
 
     def _federation(self) -> str:
         lines = ["[federation]", f"data = {in_line(self.data)}"]
@@ -146,8 +146,4 @@ _WIDE = 90
 
 def pasted(one: Guess) -> str:
     """A column as its own cells would answer for it: a line of `[columns]`, for the owner's eyes alone."""
-    return f"{_key(one.name)} = {in_line(one.answered)}"
-
-
-def _key(name: str) -> str:
-    return in_line({name: 0}).removeprefix("{ ").split(" = ")[0]
+    return f"{in_key(one.name)} = {in_line(one.answered)}"

@@ -109,7 +109,7 @@ def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str
         return {}, []
     name, first = stated.get("name", FIRST), {"algorithm": table(FIRST).model_validate({})}
     try:
-        if name not in METHODS:
+        if name not in [*METHODS]:
             near = "".join(f" (did you mean {one}?)" for one in get_close_matches(str(name), METHODS, 1))
             allowed = f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"
             return first, [allowed]
@@ -161,10 +161,13 @@ def in_line(value: Any) -> str:
         { uniform = [0.1, 3.0] } { "Ward 1" = 0.5 }
     """
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {in_line(part)}" for key, part in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+        return "{ " + ", ".join(f"{in_key(key)} = {in_line(part)}" for key, part in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_line, value))}]"
+    # of what TOML has escaped in a string, JSON leaves this one as it is
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _key(name: str) -> str:
+def in_key(name: str) -> str:
     """A key of TOML, in quotes unless it is a bare one."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else in_line(name)

@@ -9,6 +9,7 @@ from noiseworthy.data import Federation
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.class_weights import of_other_classes, shares_of
+from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.encoder import Encoder, features_of
@@ -89,16 +90,6 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
         "class_weights": table.class_weights is not None,
         "features": table.features is not None,
     }
-
-
-def default_model(classes: int | None) -> str:
-    """The linear model that fits the labels; of two classes one output says as much as two.
-
-    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
-    """
-    if classes is None:
-        return "linear"
-    return "logistic" if classes == 2 else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

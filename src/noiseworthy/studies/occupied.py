@@ -83,10 +83,10 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
     with held(folder):
         kept = _kept(folder)
     stated = _alike(mine, kept)
-    if "task" in (tables := kept.get("study", {})):
+    if task := _table(_table(kept, "study"), "task"):
         for key in _BY_CLASS & mine["study"]["task"].keys():  # left out where nobody states them
             stated["study"]["task"][key] = mine["study"]["task"][key]
-            tables["task"].setdefault(key, None)
+            task.setdefault(key, None)
     for where, its, own in differences(kept, stated):
         if _settled_by_data(where, its, own):
             continue
@@ -164,13 +164,19 @@ def _kept(folder: Path) -> dict[str, Any]:
     audited, advice = (folder / AUDIT).exists(), _json(folder / ADVICE)
     if not (audited or advice or holds_results(folder)):
         return {}
-    if made := _json(folder / PLAN).get("made_for") or advice.get("made_for"):
-        known = {"data", "sizes", "columns"} & made["facts"].keys()
-        return {**made, "facts": {key: made["facts"][key] for key in known}}
-    stated = _json(folder / RECORD).get("study", {})
-    privacy = {key: value for key, value in stated.get("privacy", {}).items() if key != "clip_norm"}
-    federation = {key: value for key, value in stated.get("federation", {}).items() if key not in PLACES}
+    if made := _table(_json(folder / PLAN), "made_for") or _table(advice, "made_for"):
+        facts = _table(made, "facts")
+        known = {"data", "sizes", "columns"} & facts.keys()
+        return {**made, "facts": {key: facts[key] for key in known}}
+    stated = _table(_json(folder / RECORD), "study")
+    privacy = {key: value for key, value in _table(stated, "privacy").items() if key != "clip_norm"}
+    federation = {key: value for key, value in _table(stated, "federation").items() if key not in PLACES}
     return {"study": {"federation": federation, "privacy": privacy}}  # of the others much was decided
+
+
+def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
+    """What is under a key, where it is a table; files of a folder may have been changed."""
+    return value if isinstance(value := content.get(key), dict) else {}
 
 
 def _alike(whole: Any, part: Any) -> Any:
@@ -184,6 +190,6 @@ def _json(path: Path) -> dict[str, Any]:
     """Plain values of a file; none where it is not there or is damaged, which others complain of."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

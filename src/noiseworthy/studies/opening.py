@@ -67,6 +67,16 @@ _STRUCTURED = ("lstm", "unet3d")
 """Models whose records have a label for every token or voxel."""
 
 
+def default_model(classes: int | None) -> str:
+    """The linear model that fits the labels; of two classes one output says as much as two.
+
+    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
+    """
+    if classes is None:
+        return "linear"
+    return "logistic" if classes == 2 else "softmax"
+
+
 def check_model(study: Study, federation: Federation) -> None:
     """Refuse a model for another kind of records or labels than the data have, before a model is loaded.
 

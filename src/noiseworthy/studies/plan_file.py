@@ -151,7 +151,10 @@ def load_plan(path: Path) -> PlanFile:
     content = opened(path)
     if odd := sorted(_PARTS ^ content.keys()):
         raise PlanError(f"{path} is no plan: {odd[0]} is {'missing' if odd[0] in _PARTS else 'unknown'}")
-    return PlanFile(decoded(content["plan"], Plan), content["made_for"], content["task"], content["beside"])
+    made_for, task, beside = tables = [content[part] for part in ("made_for", "task", "beside")]
+    if not all(isinstance(table, dict) for table in tables):
+        raise PlanError(f"{path} is no plan: made_for, task and beside must be tables; plan the study again")
+    return PlanFile(decoded(content["plan"], Plan), made_for, task, beside)
 
 
 def planned(prepared: Prepared, on_progress: Progress = lambda done: None) -> Planned:

@@ -19,7 +19,8 @@ SCHEMA, VERSION = "noiseworthy plan", 1
 
 def canonical(content: Any) -> str:
     """The one text of plain values: keys in order, no spaces, ASCII."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    # infinities are let through: 1e999 in a changed file is read as one, and its digest must tell the change
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def digest_of(content: dict[str, Any]) -> str:

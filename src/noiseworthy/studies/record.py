@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from noiseworthy.studies.training import Run
 
 FILE = "record.json"
+_OF_A_TRAINING = ("estimation", "coefficients", "ledger", "network", "home")
+"""Parts that stand beside `training`, and belong to it."""
 Record = dict[str, Any]
 
 
@@ -73,7 +75,7 @@ def with_training(
     """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
 
     Args:
-        record: of the plan.
+        record: of the plan; an earlier training in it is replaced.
         run: the trainings.
         seeds: theirs.
         seconds: that they took.
@@ -87,7 +89,9 @@ def with_training(
     }  # fmt: skip
     stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
     said = {"flags": flags(record, training)}
-    return {**record, **stages, "training": strict_json(training | said)}
+    # parts of an earlier training go: what owners of a network did must not vouch for a simulation
+    rest = {key: part for key, part in record.items() if key not in _OF_A_TRAINING}
+    return {**rest, **stages, "training": strict_json(training | said)}
 
 
 def save_record(record: Record, folder: Path) -> Path:
@@ -115,6 +119,22 @@ def written(content: Record, folder: Path, name: str) -> Path:
     return folder / name
 
 
+def beside_kept(record: Record, folder: Path) -> Record:
+    """The record with what other commands left in the folder's of the same plan, so that nothing is lost.
+
+    Args:
+        record: new; what it lacks, or has as None, the folder's record may have.
+        folder: in which it is to be written.
+    """
+    try:
+        kept = load_record(folder)
+    except DataError:
+        return record
+    # of the whole plan: what was compared or audited under another one says nothing of this one
+    mine = {key: part for key, part in record.items() if part is not None}
+    return {**record, **kept, **mine} if kept["plan"] == record["plan"] else record
+
+
 def load_record(folder: Path) -> Record:
     """The record of a run folder, one of an earlier version in the layout of now.
 
@@ -128,7 +148,7 @@ def load_record(folder: Path) -> Record:
         raise DataError(
             f"{path} does not exist; give a folder that train, compare or quickstart made"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
     if not isinstance(record, dict):
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")

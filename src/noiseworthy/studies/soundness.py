@@ -31,6 +31,8 @@ def check_sound(plan: Plan) -> None:
     """
     if plan.release is None or not plan.problem.law.noisy:
         return
+    # a NaN would pass every comparison below; none gets here, because noise, budgets and sensitivities refuse
+    # it where they are made, also when they are read from a file
     if np.any(plan.spent() > plan.budget.epsilon * (1 + _ROUNDING)):
         raise _unsound("plan.release", "does not pay for the budgets of plan.problem")
     if np.any(plan.released_by(plan.uploads) > plan.releases) or np.any(plan.uploads > plan.rounds):

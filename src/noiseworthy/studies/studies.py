@@ -14,7 +14,7 @@ from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.occupied import check_ours, held
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.record import Record, save_record, with_training
+from noiseworthy.studies.record import Record, beside_kept, save_record, with_training
 from noiseworthy.studies.run_folder import check_goes_on, opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.run_ledger import SharedLedger, entered
@@ -91,13 +91,14 @@ def train_in(
     federation, task = prepared.trained()
     table = prepared.study.training
     check_begins(made)
-    record = planned.record(name)
+    record = beside_kept(planned.record(name), folder)
     belongs_to = prepared.study.names_data
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, made, ledger)
     check_ours(folder, file.made_for)
     with held(folder):
+        # before the first release: a run that is killed at any moment after it is known by plan and study
         file.save(folder)
         save_record(record, folder)
         if not made.train:

@@ -135,10 +135,10 @@ def check_beside(table: FederationTable) -> None:
             f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"
         )
-    if older := [key for key in _OLDER if key in table.model_fields_set]:
+    if older := [key for key in REPLACED if key in table.model_fields_set]:
         raise ValueError(
             f"[federation] {', '.join(older)} beside {_WHERE}, which say it; leave out, and "
-            f"{', and '.join(_OLDER[key] for key in older)}"
+            f"{', and '.join(REPLACED[key] for key in older)}"
         )
 
 
@@ -206,7 +206,7 @@ def check_persons(schema: Schema | None, at_most: int | None) -> None:
         )
 
 
-_OLDER = {
+REPLACED = {
     "client_column": 'give that column role = "client"',
     "feature_columns": 'give all others kind = "left-out"',
     "label_column": 'give that column role = "label"',
