@@ -410,7 +410,7 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     (proxy,) = make_proxies(facts, ["wine"])
     space = space_of("fedsgd-dpc", rounds=asked * 2, clients_per_round=asked, weighting=float(asked == 61))
     plan = space.plan(proxy.problem, proxy.task, Bench(facts, ["wine"]).scale(), ONE)
-    made = courses._tried(proxy, plan, courses._made(proxy.task, plan, 0), rotates=False)
+    made = courses._tried(proxy, plan, courses._made(proxy, plan, [0])[0], rotates=False)
     inner = made.algorithm.algorithm
     assert inner.family == ("gaussian" if alike else "laplace")
     state = made.init(start_of(made.task, jax.random.key(0)))

@@ -16,13 +16,9 @@ from noiseworthy.errors import ConfigError
 
 @shows_progress
 def plan(
-    study: StudyFile,
-    as_json: AsJson = False,
-    out_folder: OutFolder = None,
-    data: DataDir = None,
-    budget_seconds: Seconds = None,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, as_json: AsJson = False, out_folder: OutFolder = None, data: DataDir = None,
+    budget_seconds: Seconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
     from noiseworthy._json import strict_json

@@ -18,15 +18,9 @@ Overs = Annotated[
 
 @shows_progress
 def sweep(
-    study: StudyFile,
-    over: Overs = None,
-    seeds: Seeds = None,
-    out_folder: OutFolder = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    budget_seconds: Seconds = None,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, over: Overs = None, seeds: Seeds = None, out_folder: OutFolder = None,
+    data: DataDir = None, as_json: AsJson = False, budget_seconds: Seconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
     """Train a study for every choice of values, with one table and one figure; after a kill it goes on."""
     from noiseworthy._json import strict_json
     from noiseworthy.calls.stated import stated

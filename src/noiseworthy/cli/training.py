@@ -59,13 +59,9 @@ def train(
 
 @shows_progress
 def compare(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    plan: PlanJson = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, out_folder: OutFolder = None, plan: PlanJson = None, data: DataDir = None,
+    as_json: AsJson = False, sets: Sets = None,
+) -> None:  # fmt: skip
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
     folder = out_folder or Path("runs") / study.stem
     planned = decide_plan(prepare_study(study, data, sets=sets, plan=plan, folder=folder), plan)
@@ -75,12 +71,9 @@ def compare(
 
 @shows_progress
 def tradeoff(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False,
     sets: Sets = None,
-) -> None:
+) -> None:  # fmt: skip
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, sets=sets, folder=folder)
@@ -93,12 +86,9 @@ def tradeoff(
 
 @shows_progress
 def rivals(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False,
     sets: Sets = None,
-) -> None:
+) -> None:  # fmt: skip
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, sets=sets, folder=folder)
