@@ -171,7 +171,7 @@ def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
     assert proxy.noise_factor == pytest.approx(np.sqrt(MOST_CLIENTS / 1200))
 
 
-@pytest.mark.parametrize(("stated", "tried"), [(750, 417), (400, 400), (None, None)])
+@pytest.mark.parametrize(("stated", "tried"), [(750, 417), (400, 222), (None, None)])
 def test_a_stated_cohort_of_more_clients_than_are_tried_is_as_large_a_share_of_them(facts_of, stated, tried):
     """Else a study of 900 clients could not ask more than 500; so large a share has the noise of the mean."""
     bench, space = Bench(facts_of(sizes=(30,) * 900), ["iris"]), Space("fedsgd-dpc", clients_per_round=stated)
@@ -180,6 +180,23 @@ def test_a_stated_cohort_of_more_clients_than_are_tried_is_as_large_a_share_of_t
     assert made is not None
     assert made.clients_per_round == (tried or MOST_CLIENTS)
     assert len(landscape(bench, space, first, [0])) > 3
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_stated_counts_have_the_noise_of_the_whole_federation_in_a_trial(facts_of, family):
+    """T = 40 rounds of 100 of 1,000 clients: 4 uploads each, in a trial of 500, too, not 8."""
+    facts = facts_of(family, sizes=(30,) * 1000)
+    bench, space = Bench(facts, ["iris"]), Space("fedsgd-dpc", rounds=40, clients_per_round=100)
+    (proxy,), setting = bench.proxies(), Setting(4.0, 0.1, 0.5, 1.0)
+    tried = bench.plan(space, Candidate(setting), proxy)
+    whole = space.plan(facts.problem, proxy.task, bench.scale(None, proxy.task), setting)
+    assert tried is not None
+
+    def variance(plan, factor):
+        return np.square(factor * plan.noise[0]) / plan.clients_per_round
+
+    assert tried.uploads[0] == whole.uploads[0] == 4
+    assert variance(tried, proxy.noise_factor) == pytest.approx(variance(whole, 1.0), rel=1e-3)
 
 
 def test_images_are_resized_to_the_shape_of_the_study(facts_of):

@@ -55,9 +55,10 @@ class Space(Free):
         ]
 
     def among(self, few: int, clients: int) -> Space:
-        """The same where few stand for all clients, and so as large a share of them for a larger cohort."""
+        """The same where few stand for all clients, and as large a share of them for a stated cohort."""
+        # as many of fewer would be asked more often each, for more noise than the federation's own
         b = self.clients_per_round
-        return self if b is None or b <= few else replace(self, clients_per_round=round(b * few / clients))
+        return self if b is None else replace(self, clients_per_round=max(1, round(b * few / clients)))
 
     def plan(self, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
         """The plan of a setting.
