@@ -69,6 +69,15 @@ def test_an_owner_is_told_all_three_scores_and_sends_nothing(run, own, tmp_path)
     assert not tuned.description.privacy.private
 
 
+@pytest.mark.full
+def test_a_folder_that_was_there_keeps_its_mode_and_what_comes_into_it_is_the_owners_own(run, own, tmp_path):
+    """As of `-o .`, after which nobody else could enter the folder that was worked in."""
+    (tmp_path / "shared").mkdir(mode=0o755)
+    assert run("tune", "here", "own.csv", "-o", "shared").code == 0
+    modes = {"": 0o755, "model": 0o700, "tuned.html": 0o600}
+    assert {name: stat.S_IMODE((tmp_path / "shared" / name).stat().st_mode) for name in modes} == modes
+
+
 def test_the_watch_on_sockets_is_awake():
     import socket
 

@@ -238,6 +238,15 @@ def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
         read_columns(tmp_path / "wards.arrow", cells=True)
 
 
+@pytest.mark.parametrize("cells", [True, False])
+@pytest.mark.parametrize("text", ["age,age\n61,0\n", "sep=;\nage;sex;age\n61;f;0\n", '\n"age"\tage\n1\t2\n'])
+def test_two_columns_of_one_name_are_refused_in_a_text(tmp_path, text, cells):
+    """Not called age and age.1, which a study could then name."""
+    (tmp_path / "wards.csv").write_text(text)
+    with pytest.raises(DataError, match="two columns are called 'age'"):
+        read_columns(tmp_path / "wards.csv", cells=cells)
+
+
 def test_no_record_changes_how_another_is_read(tmp_path):
     """Letters, marks and decimal commas go by cell and header: else one record could move all others."""
     head, quiet = b"Haus;Dosis\n", "Süd;1,5\nKöln;2\n".encode()

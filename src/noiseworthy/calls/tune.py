@@ -207,6 +207,6 @@ def _write(done: Tuned, tuned: Kept) -> None:
     page = page_of(tuned.description, done.records, done.tests, done.scores, done.limits)
     with writing(done.folder, "name another with -o"):
         done.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done.folder.chmod(0o700)
         save_folder(tuned, done.folder / NAME, private=True)
+        (done.folder / FILE).touch(mode=0o600)
         (done.folder / FILE).write_text(page, encoding="utf-8")

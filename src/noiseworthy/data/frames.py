@@ -51,7 +51,8 @@ def read_text_table(path: Path, **options: Any) -> Any:
         options: further arguments of `pandas.read_csv`.
 
     Raises:
-        DataError: the file is missing, damaged or no table, or has more cells in a record than in its header.
+        DataError: the file is missing, damaged or no table, has two columns of one name, or a record with
+            more cells than its header.
     """
     import pandas as pd  # here, because it takes most of a second to import
 
@@ -59,6 +60,8 @@ def read_text_table(path: Path, **options: Any) -> Any:
 
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
+    header = read_frame(path, **found.options, header=None, nrows=1, dtype=str, keep_default_na=False)
+    _check_once(header.iloc[0])  # pandas would call the second "age" of a header "age.1"
     try:
         with catch_warnings(action="error", category=pd.errors.ParserWarning):
             # without index_col one more cell in the first record makes an index of the first cells of all and
@@ -110,9 +113,13 @@ def of_frame(frame: Any) -> Arrays:
         import pyarrow as pa
 
         frame = pa.table(frame).to_pandas()
-    if twice := [name for name, times in Counter(map(str, frame.columns)).items() if times > 1]:
-        raise DataError(f"two columns are called {twice[0]!r}; give every column a name of its own")
+    _check_once(map(str, frame.columns))
     return {str(name): _plain(frame[name]) for name in frame.columns}
+
+
+def _check_once(names: Iterable[str]) -> None:
+    if twice := [name for name, times in Counter(names).items() if times > 1 and name]:
+        raise DataError(f"two columns are called {twice[0]!r}; give every column a name of its own")
 
 
 def of_rows(names: Sequence[Any], rows: Iterable[Sequence[Any]], name: str, *, cells: bool) -> Arrays:
