@@ -173,25 +173,14 @@ def federate(
 
 
 def load_federation(
-    source: str | Any,
-    *,
-    clients: int | None = None,
-    partition: str | None = None,
-    seed: int,
-    alpha: float | None = None,
-    labels_per_client: int | None = None,
-    records_per_client: int | None = None,
-    fraction: float = 1.0,
-    data_dir: str | Path | None = None,
-    query: str | None = None,
-    label_column: str = "label",
-    client_column: str = CLIENT_COLUMN,
-    feature_columns: Sequence[str] | None = None,
-    regression: bool = False,
-    classes: Sequence[str | int] | None = None,
-    columns: Schema | Mapping[str, Any] | str | None = None,
+    source: str | Any, *, clients: int | None = None, partition: str | None = None, seed: int,
+    alpha: float | None = None, labels_per_client: int | None = None, records_per_client: int | None = None,
+    fraction: float = 1.0, data_dir: str | Path | None = None, query: str | None = None,
+    label_column: str = "label", client_column: str = CLIENT_COLUMN,
+    feature_columns: Sequence[str] | None = None, regression: bool = False,
+    classes: Sequence[str | int] | None = None, columns: Schema | Mapping[str, Any] | str | None = None,
     held_out: HeldOut = "rows",
-) -> Federation:
+) -> Federation:  # fmt: skip
     """The records of a source dealt out to clients.
 
     The arguments are those of `load_records` and `federate`, and so are the errors. Of `flat:FOLDER`, which

@@ -44,14 +44,9 @@ class GridMechanism:
 
     @classmethod
     def of(
-        cls,
-        release: Release,
-        client: int,
-        clip_norm: float,
-        records: int,
-        scale: float = 1.0,
+        cls, release: Release, client: int, clip_norm: float, records: int, scale: float = 1.0,
         apart: float = 2.0,
-    ) -> GridMechanism:
+    ) -> GridMechanism:  # fmt: skip
         """The mechanism of a client by its accounted release, on the finest grid that has room.
 
         Args:

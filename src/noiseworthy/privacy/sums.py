@@ -52,15 +52,9 @@ class NoisedSum:
 
     @classmethod
     def planned(
-        cls,
-        release: Release,
-        clip_norm: float,
-        records: int,
-        dimension: int,
-        times: int = 1,
-        apart: float = 2.0,
-        slack: float = 0.0,
-    ) -> NoisedSum:
+        cls, release: Release, clip_norm: float, records: int, dimension: int, times: int = 1,
+        apart: float = 2.0, slack: float = 0.0,
+    ) -> NoisedSum:  # fmt: skip
         """The sum of an accounted release of one client, looked over while nothing is spent.
 
         Args:

@@ -21,21 +21,12 @@ _TWO_CLASSES = ("logistic", "svm")
 
 
 def make_task(
-    model: str,
-    record_shape: Sequence[int],
-    classes: int | None,
-    *,
-    ridge: float = 0.0,
-    feature_norm: float | None = None,
-    normalise: bool = False,
-    bias: float = 0.0,
-    pooling: int = 1,
-    projection: int | None = None,
-    reference: Reference | None = None,
-    class_weights: Sequence[float] | None = None,
-    most_weight: float | None = None,
+    model: str, record_shape: Sequence[int], classes: int | None, *, ridge: float = 0.0,
+    feature_norm: float | None = None, normalise: bool = False, bias: float = 0.0, pooling: int = 1,
+    projection: int | None = None, reference: Reference | None = None,
+    class_weights: Sequence[float] | None = None, most_weight: float | None = None,
     features: str | Encoder | None = None,
-) -> Task:
+) -> Task:  # fmt: skip
     """The task called `model` for records of a shape.
 
     Args:

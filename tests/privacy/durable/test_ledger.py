@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import pytest
@@ -375,6 +376,38 @@ def test_four_racing_processes_never_overspend(path):
         (line,) = statement(ledger)
     assert granted == line.spent == 100
     assert line.shares <= WHOLE + LAST_BITS
+
+
+OPENER = """
+import sys, time
+from pathlib import Path
+from noiseworthy.privacy.durable.storage import connected
+print("ready", flush=True)
+start, kept = float(sys.stdin.readline()), []
+for i in range(8):
+    while time.time() < start + i / 4:
+        pass
+    kept.append(connected(Path(sys.argv[1]) / f"{i}.sqlite"))
+print(len(kept))
+"""
+
+
+def test_a_ledger_that_four_processes_make_at_once_is_opened_by_all(tmp_path):
+    """SQLite lets none of them change a file's mode while others have read it in the one before."""
+    openers = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENER, str(tmp_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    for opener in openers:
+        assert opener.stdout.readline() == "ready\n"
+    told = f"{time.time() + 0.2}\n"
+    for opener in openers:
+        opener.stdin.write(told)
+        opener.stdin.flush()
+    assert [opener.communicate()[0] for opener in openers] == ["8\n"] * 4
 
 
 def test_the_ledger_needs_no_jax():

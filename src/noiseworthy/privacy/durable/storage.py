@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from noiseworthy.errors import LedgerError
@@ -96,6 +97,7 @@ def connected(path: Path) -> sqlite3.Connection:
         new = not path.exists()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite puts beside has the same mode
+        _log_ahead(path)
         db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         try:
             _prepared(db, path)
@@ -107,11 +109,28 @@ def connected(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _log_ahead(path: Path) -> None:
+    """Have a ledger written by a log ahead of it, or what is empty yet: the file itself says so."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        # a new connection each time: one that has read goes on in the mode of then, and those that have
+        # changed it since do not let go of the file for as long as they are open
+        with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as db:
+            try:
+                db.execute("BEGIN")  # mark and tables are of one moment
+                _is_new(db, path)
+                db.execute("COMMIT")
+                if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                    db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+        time.sleep(0.01)
+
+
 def _prepared(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA foreign_keys = ON")
-    _is_new(db, path)  # before the journal mode, which is written into the file, whosever that is
-    if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        db.execute("PRAGMA journal_mode = WAL")
     # NORMAL syncs the log at checkpoints only: a loss of power would undo grants that were answered
     db.execute("PRAGMA synchronous = FULL")
     with transaction(db):
