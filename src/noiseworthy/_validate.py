@@ -20,14 +20,14 @@ def _numbers(name: str, value: ArrayLike) -> Real:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be a number, got {value!r}") from None
-    if np.any(np.isnan(array)):
+    if np.isnan(array).any():
         raise InvalidInput(f"{name} must be a number, got NaN; remove or replace the missing value")
     return array
 
 
 def _all(name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str) -> Real:
     """The array where all of it is good; else the first value that is not, by its place among several."""
-    if not np.all(good):
+    if not good.all():
         first = array.ravel()[index := int(np.argmin(good))]
         where = f" for client {index}" if array.ndim else ""
         raise InvalidInput(_line(f"{name} must {must}, got {first:g}{where}", remedy))

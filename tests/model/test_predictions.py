@@ -185,4 +185,4 @@ def test_names_in_a_card_are_data(logistic):
 def test_the_name_of_a_weight_in_a_card_is_data():
     weight = {"role": "weight", "range": [0.0, 4.0], "step": 2.0}
     schema = Schema.model_validate({**COLUMNS, "<b>*own*": weight})
-    assert "a record counts by \\<b\\>\\*own\\*, 1 for 2" in of_table(schema=schema).card
+    assert "a record counts by '\\<b\\>\\*own\\*', 1 for 2" in of_table(schema=schema).card

@@ -80,7 +80,7 @@ def _weights(description: Description) -> Iterator[str]:
     own = None if description.columns is None else description.columns.weight
     if own is not None:
         name = _text(own.name)
-        yield f"In training a record counts by {name}, 1 for {number(own.step)}; to predict needs none."
+        yield f"In training a record counts by '{name}', 1 for {number(own.step)}; to predict needs none."
     weights, names = description.task.weights, description.classes
     if weights is None or names is None:
         return
