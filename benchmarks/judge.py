@@ -23,7 +23,7 @@ import typer
 from judging.cells import Cell, cells, prepared
 from judging.defaults import defaults_of
 from judging.grid import SCORING, Ground, Search, of_means
-from judging.pages import marks, page, summary
+from judging.pages import KINDS, kinds, marks, page, summary
 from judging.picture import drawn
 from noiseworthy.errors import UserError
 from noiseworthy.plans.plan import Plan
@@ -180,10 +180,12 @@ def table(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> N
     typer.echo(summary(rows))
     text, (begin, end) = PAGE.read_text(), marks(trust)
     if (half == "judging" or trust != "local") and not only and begin in text:
-        before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
-        PAGE.write_text(before + page(rows, trust) + after)
+        text = text[: text.index(begin)] + page(rows, trust) + text[text.index(end) + len(end) :]
         if trust == "local":
+            (begin, end), by_kind = KINDS, kinds(rows)
+            text = text[: text.index(begin)] + by_kind + text[text.index(end) + len(end) :]
             FIGURE.write_bytes(drawn(rows))
+        PAGE.write_text(text)
     else:
         typer.echo(page(rows, trust))
 

@@ -58,6 +58,19 @@ class Row(NamedTuple):
         return min(1.0, *(self.lost_by(one) for one in self.found["defaults"].values()))
 
     @property
+    def kind(self) -> str:
+        """What is predicted, and of what."""
+        if len(self.found["sizes"]) > 3:
+            return "images"
+        return "numbers" if self.found["classes"] is None else "classes"
+
+    @property
+    def uploads(self) -> float:
+        """Of a client, on average, as planned."""
+        plan = (self.plan or {}).get("plan", {"rounds": 0, "clients_per_round": 0})
+        return plan["rounds"] * plan["clients_per_round"] / self.found["sizes"][0]
+
+    @property
     def measured(self) -> tuple[float, float]:
         """Loss over the untrained loss, and accuracy, of the plan."""
         kept = self.score or {"loss": [np.nan], "accuracy": [np.nan]}
@@ -154,6 +167,28 @@ def _predicted(told: Sequence[Row]) -> list[str]:
 def _inside(row: Row) -> bool:
     told = row.foretold or {}
     return told["least"] <= row.measured[1] <= told["most"]
+
+
+KINDS = ("<!-- begin: kinds, by benchmarks/judge.py -->", "<!-- end of kinds -->")
+"""Between which lines of the page the cells of each kind stand."""
+
+
+def kinds(found: Sequence[Found]) -> str:
+    """What plans lose by what is predicted and the noise, in per cent, and how often they ask a client."""
+    rows: dict[str, list[Row]] = {}
+    for row in rows_of(found):
+        if row.score is not None and row.worth:
+            rows.setdefault(f"| {row.kind} | {row.cell.mechanism.capitalize()} |", []).append(row)
+    columns = "what | noise | cells | mean lost gain, % | median | 90th percentile | worst"
+    header = [f"| {columns} | uploads of a client, median |", "|---|---|" + "---:|" * 6]
+    lines = [f"{kind} {_of_kind(rows[kind])} |" for kind in sorted(rows)]
+    return "\n".join([KINDS[0], *header, *lines, KINDS[1]])
+
+
+def _of_kind(rows: Sequence[Row]) -> str:
+    lost = 100 * np.maximum([row.lost for row in rows], 0.0)
+    said = [f"{statistic(lost):.1f}" for statistic in (np.mean, np.median, p90, np.max)]
+    return " | ".join([str(len(rows)), *said, f"{np.median([row.uploads for row in rows]):g}"])
 
 
 COLUMNS = (

@@ -58,7 +58,9 @@ def _kinds(axes: Axes, rows: Sequence[Row]) -> None:
     head(axes, "Which plans lose most", "", LOST)
     kinds = [(kind, noise) for noise in ("gaussian", "laplace") for kind in ("images", "numbers", "classes")]
     for place, kind in enumerate(kinds):
-        of_kind = sorted((row for row in rows if _kind(row) == kind), key=lambda row: row.lost)
+        of_kind = sorted(
+            (row for row in rows if (row.kind, row.cell.mechanism) == kind), key=lambda row: row.lost
+        )
         lost = 100 * np.array([row.lost for row in of_kind])
         # by turns above, on and below their line, so that dots of like losses lie apart
         heights = place + np.resize([0.18, 0.0, -0.18], lost.size)
@@ -78,8 +80,3 @@ def _said(axes: Axes, text: str, at: tuple[float, float], side: Literal["left", 
     axes.annotate(
         text, at, away, textcoords="offset points", ha=side, va="center", color=MUTED, fontsize=0.85 * small()
     )
-
-
-def _kind(row: Row) -> tuple[str, str]:
-    what = "numbers" if row.found["classes"] is None else "classes"
-    return "images" if len(row.found["sizes"]) > 3 else what, row.cell.mechanism

@@ -10,7 +10,7 @@ import pytest
 from federations import FEDERATIONS, SOURCES
 from judging.cells import Cell, cells, epsilon_of, prepared
 from judging.grid import CHOOSING, EFFORTS, SCORING, Ground, Line, Search, Seen, Tried, views
-from judging.pages import Row, page, summary
+from judging.pages import Row, kinds, page, summary
 from noiseworthy.studies.by_trial import open_bench
 from noiseworthy.tasks.names import MEAN
 from quality import score
@@ -102,7 +102,7 @@ def test_a_line_is_searched_until_its_best_step_is_an_inner_one():
 
 def row(name: str, best: float, plan: float, default: float, told: float = 0.8) -> tuple:
     found = {
-        "epsilon": 1.0, "classes": 2, "untrained": {"loss": 0.7, "accuracy": 0.5},
+        "epsilon": 1.0, "classes": 2, "sizes": [10, 455, 30], "untrained": {"loss": 0.7, "accuracy": 0.5},
         "deal": FEDERATIONS["breast-cancer"].deal.__dict__,
         "best": {
             "loss": [best], "accuracy": [0.9],
@@ -147,3 +147,14 @@ def test_the_summary_counts_cells_that_are_worth_it_and_names_what_fails():
     assert "in the stated band in 75% of 4 cells" in said
     assert page(rows).count("\n| ") == 5
     assert "nothing to gain" in page(rows)
+
+
+def test_cells_of_a_kind_are_counted_together_and_none_pays_for_another():
+    """Lost 20, -20 and 104 %, one number to predict, and one with nothing to gain; 3 rounds of 2 of 10."""
+    rows = [row("breast-cancer", 0.2, 0.3, 0.45), row("modechoice", 0.2, 0.1, 0.45),
+            row("fair-affair", 0.2, 0.72, 0.21), row("elnino", 0.2, 0.25, 0.45),
+            row("shuttle", 0.699, 0.71, 0.8)]  # fmt: skip
+    rows[3][1]["classes"] = None
+    assert "| classes | Laplace | 3 | 41.3 | 20.0 | 87.2 | 104.0 | 0.6 |" in kinds(rows)
+    assert "| numbers | Laplace | 1 | 10.0 | 10.0 | 10.0 | 10.0 | 0.6 |" in kinds(rows)
+    assert kinds(rows).count("Laplace") == 2
