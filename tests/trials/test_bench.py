@@ -320,6 +320,16 @@ def test_trials_of_unlike_length_share_a_program_and_end_as_alone(
     assert len(np.unique(together[0])) == 6
 
 
+@pytest.mark.parametrize(("asked", "schedules"), [(4, 1), (2, 3)])
+def test_seeds_share_an_algorithm_only_where_all_are_asked(asked, schedules, space_of, wine):
+    """Else each asks as the product would under its seed."""
+    plan = plan_of(wine, space_of("fedsgd-dpc", rounds=6, clients_per_round=asked))
+    made = courses._made(wine, plan, [0, 1, 2])
+    assert len(made) == schedules
+    for seed, one in enumerate(made):
+        np.testing.assert_array_equal(one.cohorts, make(plan, wine.task, seed).cohorts)
+
+
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 16))
 def test_a_call_has_seeds_of_one_deal_and_no_more_trainings_than_its_program(first, count, plans):
     """Every seed once; two a call at least, so that neighbours share records."""

@@ -39,6 +39,14 @@ counts = st.builds(
 )
 
 
+@pytest.mark.parametrize(("most", "work"), [(20, 10.0), (5, 20.0), (200, 3.0)])
+def test_no_more_iterations_are_tried_than_a_study_allows(facts_of, most, work):
+    """Local steps count, too: 25 replies of ten steps are 250 iterations."""
+    facts, space = facts_of(), Space("dp-fedavg", most=most)
+    plan = space.plan(facts.problem, task_of(facts), SCALE, Setting(300.0, work, 1.0, 1.0))
+    assert 1 <= plan.local.counts(plan.rounds).sum() <= most
+
+
 RELEASES = st.tuples(
     st.sampled_from([0.5, 2.0]),
     st.lists(st.integers(1, 30), min_size=4, max_size=4).map(np.array),
