@@ -25,7 +25,7 @@ import numpy as np
 import noiseworthy as nw
 from local_constants import USED, Constants, constants_of, stated
 from noiseworthy.engines.shards import Shards
-from noiseworthy.methods.dp_fedavg.planner import divisors
+from noiseworthy.plans.local_work import divisors
 from noiseworthy.plans.plan import Plan
 from noiseworthy.reports.labels import label_right
 from noiseworthy.reports.marks import inks, plan_ring, untrained_line

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.dp_fedavg.bound import LocalBound, PowerLaw, UploadNoise, local_bound
 from noiseworthy.methods.dp_fedavg.planner import affordable, curves, plan, stated
-from noiseworthy.methods.dp_fedavg.search import Given, divisors, optimum
+from noiseworthy.methods.dp_fedavg.search import Given, optimum
 from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
-from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.local_work import LocalSteps, divisors
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources

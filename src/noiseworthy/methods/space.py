@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.dp_fedavg.search import check_divides, divisors
+from noiseworthy.plans.local_work import check_divides, divisors
 from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task

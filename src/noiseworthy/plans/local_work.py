@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -206,3 +207,37 @@ def check_probability(value: float) -> float:
             f"communication_probability must lie in (0, 1], got {probability:g}; 1 is every iteration"
         )
     return probability
+
+
+def divisors(number: int) -> NDArray[np.int64]:
+    """All divisors, ascending.
+
+    Example:
+        >>> divisors(12)
+        array([ 1,  2,  3,  4,  6, 12])
+    """
+    small = np.arange(1, math.isqrt(number) + 1)
+    small = small[number % small == 0]
+    return np.unique(np.append(small, number // small))
+
+
+def check_divides(total_iterations: int, local_steps: int) -> None:
+    """Refuse local steps that do not divide the iterations.
+
+    Raises:
+        InvalidInput: with the nearest numbers that would do.
+    """
+    t, e = total_iterations, local_steps
+    if t % e == 0:
+        return
+    every = divisors(t)
+    near = [every[every < e].max(), *every[every > e][:1]]
+    lengths = [length for length in (t // e * e, -(-t // e) * e) if length]
+    raise InvalidInput(
+        f"local_steps must divide total_iterations = {t}, got {e}; use local_steps = {_either(near)}, "
+        f"or total_iterations = {_either(lengths)}"
+    )
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(str(number) for number in numbers)

@@ -6,8 +6,8 @@ import numpy as np
 
 from noiseworthy.methods.axes import Axes, Beside, around
 from noiseworthy.methods.dp_fedavg.planner import affordable, stated
-from noiseworthy.methods.dp_fedavg.search import divisors
 from noiseworthy.methods.dp_fedavg.trials import steps_of
+from noiseworthy.plans.local_work import divisors
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 

@@ -14,18 +14,11 @@ import numpy as np
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.dp_fedavg.bound import NEAR_LIMIT, LocalBound, Noise, UploadNoise, power_law
-from noiseworthy.methods.dp_fedavg.search import (
-    Given,
-    Setting,
-    check_divides,
-    divisors,
-    most_uploads,
-    optimum,
-)
+from noiseworthy.methods.dp_fedavg.search import Given, Setting, most_uploads, optimum
 from noiseworthy.methods.dp_fedavg.words import AXIS, as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.local_work import LocalSteps, check_divides, divisors
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.clipping import unit_of

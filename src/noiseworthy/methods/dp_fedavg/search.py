@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import LocalBound, Noise
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.fedsgd_dpc.planner import cohorts_of
+from noiseworthy.plans.local_work import divisors
 from noiseworthy.plans.resources import Resources
 
 Whole = NDArray[np.int64]
@@ -43,40 +42,6 @@ class Setting(NamedTuple):
     def rounds(self) -> int:
         """T_g = T/E."""
         return self.total_iterations // self.local_steps
-
-
-def divisors(number: int) -> Whole:
-    """All divisors, ascending.
-
-    Example:
-        >>> divisors(12)
-        array([ 1,  2,  3,  4,  6, 12])
-    """
-    small = np.arange(1, math.isqrt(number) + 1)
-    small = small[number % small == 0]
-    return np.unique(np.append(small, number // small))
-
-
-def check_divides(total_iterations: int, local_steps: int) -> None:
-    """Refuse local steps that do not divide the iterations.
-
-    Raises:
-        InvalidInput: with the nearest numbers that would do.
-    """
-    t, e = total_iterations, local_steps
-    if t % e == 0:
-        return
-    every = divisors(t)
-    near = [every[every < e].max(), *every[every > e][:1]]
-    lengths = [length for length in (t // e * e, -(-t // e) * e) if length]
-    raise InvalidInput(
-        f"local_steps must divide total_iterations = {t}, got {e}; use local_steps = {_either(near)}, "
-        f"or total_iterations = {_either(lengths)}"
-    )
-
-
-def _either(numbers: list[int]) -> str:
-    return " or ".join(str(number) for number in numbers)
 
 
 def optimum(

@@ -15,7 +15,6 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.dp_fedavg.search import check_divides
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound, averaging_bound
 from noiseworthy.methods.dp_pasgd.printed import as_printed, relaxed
 from noiseworthy.methods.dp_pasgd.search import (
@@ -41,7 +40,7 @@ from noiseworthy.methods.dp_pasgd.words import (
     whole,
 )
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.local_work import NoisySteps, check_divides
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.methods.dp_fedavg.search import divisors
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
-from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.local_work import NoisySteps, divisors
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.calibration import unit_noise
