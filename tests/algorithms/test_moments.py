@@ -22,6 +22,7 @@ from noiseworthy.methods.moments import algorithm, axes, study
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.moments.table import MomentsTable
+from noiseworthy.methods.moments.wire import rows_of
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -91,7 +92,8 @@ def test_records_of_any_size_make_rows_within_the_clip_that_are_apart_as_proved(
     x = np.concatenate([generator.normal(size=(60, 4)) * s for s in (1e-3, 1, 1e3)] + [np.eye(4), -np.eye(4)])
     y = np.arange(len(x)) % max(2, outputs)
     y = y if loss != "squared" else generator.normal(size=len(x)) * 10.0 ** generator.integers(-2, 4, len(x))
-    r = np.asarray(asked_of_outputs(task, Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(len(x)))))
+    batch = Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(len(x)))
+    r = np.asarray(asked_of_outputs(task, jnp.zeros((len(x), outputs)), batch))
     x = np.concatenate([x, [[np.nan] * 4, [np.inf, 0, 0, 0], [1e200] * 4]])
     rows = moment_rows(x, np.concatenate([r, r[:3]]), 0.8, norm, loss == "squared", 2.0)
     order = 1 if norm == "l1" else 2
@@ -105,28 +107,47 @@ def test_records_of_any_size_make_rows_within_the_clip_that_are_apart_as_proved(
 @pytest.mark.parametrize(("family", "norm"), NORMS)
 @pytest.mark.parametrize(("loss", "outputs"), KINDS)
 def test_a_client_sends_the_mean_of_the_rows_of_its_records(family, norm, loss, outputs):
-    """In simulation by two matrix products, at an owner row by row."""
+    """In simulation by two matrix products, at an owner row by row; wherever the model starts."""
     task = LinearModel(4, outputs, loss, bias=0.4, feature_norm=1.0)
     x, y = records(task, 40, np.random.default_rng(2))
     plan = plan_of(task, family, clip=0.8)
     made, batch = make(plan, task, 0), Batch(x, jnp.asarray(y), jnp.ones(40))
-    state = made.init(start_of(made.task, jax.random.key(0)))
+    theta = np.random.default_rng(3).normal(size=task.dimension).astype(np.float32)
+    state = made.init(jnp.asarray(theta))
     sent, _ = made.local_update(state, jnp.int32(0), (), batch, jax.random.key(1))
-    r = np.asarray(asked_of_outputs(task, batch), np.float64)
-    rows = moment_rows(np.asarray(x, np.float64), r, 0.7, norm, loss == "squared", 0.8)
+    rows = rows_of(task, theta, batch, 0.7, 0.8, norm)
     assert len(sent) == plan.numbers == rows.shape[1]
     np.testing.assert_allclose(sent, rows.mean(axis=0), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("loss", "outputs"), KINDS)
+def test_a_row_at_an_owner_is_that_of_its_record_alone_to_the_last_bit(loss, outputs):
+    """Else a neighbour would change every row by its rounding, and nothing clips that."""
+    task = LinearModel(30, outputs, loss, bias=0.4, feature_norm=1.0)
+    x, y = records(task, 70, np.random.default_rng(2))
+    theta = np.random.default_rng(3).normal(size=task.dimension).astype(np.float32)
+
+    def of(part: slice):
+        batch = Batch(x[part], jnp.asarray(y[part]), jnp.ones(len(x[part])))
+        return rows_of(task, theta, batch, 0.7, 0.8, "l2")
+
+    together = of(slice(None))
+    for i in (0, 1, 37, 69):
+        np.testing.assert_array_equal(of(slice(i, i + 1))[0], together[i])
+    np.testing.assert_array_equal(of(slice(0, 33)), together[:33])
 
 
 # Solution ---------------------------------------------------------------------------------------------
 
 
-def test_without_noise_a_regression_is_least_squares_of_all_records_together():
-    task, generator = LinearModel(3, 1, "squared", bias=0.5, feature_norm=1.0), np.random.default_rng(3)
+@pytest.mark.parametrize("start", [(), (30.0,)])
+def test_without_noise_a_regression_is_least_squares_of_all_records_together(start):
+    task = LinearModel(3, 1, "squared", bias=0.5, feature_norm=1.0, start=start)
+    generator = np.random.default_rng(3)
     x, y = records(task, 125, generator)
     y = y + generator.normal(size=125) * 0.1 + 2
     parts = [(0, 40), (40, 65), (65, 125)]
-    made = make(plan_of(task, clip=100.0), task, 0).noiseless()
+    made = make(plan_of(task, clip=1000.0), task, 0).noiseless()
     state = made.init(start_of(made.task, jax.random.key(0)))
     sent = [
         made.local_update(
@@ -177,6 +198,26 @@ def test_classes_keep_their_shares_and_are_told_apart():
     share = jax.nn.softmax(x @ theta.reshape(5, 2))[:, 1].mean()
     assert float(share) == pytest.approx(0.25, abs=0.05)
     assert float(task.score(theta, x, jnp.asarray(y)).accuracy) > 0.9
+
+
+def test_the_noise_of_a_regression_is_that_of_what_its_start_leaves_of_the_labels():
+    """Labels of 50 give or take 1: seen from 50 a fiftieth of the noise, with the label weight of either."""
+    generator, errors = np.random.default_rng(7), []
+    for start, size in (((), 50.0), ((50.0,), 1.0)):
+        task = LinearModel(3, 1, "squared", bias=0.5, feature_norm=1.0, start=start)
+        x, y = records(task, 125, generator)
+        y = y + 50
+        problem = plan_of(task).problem
+        scale = RecordScale.of(task, "l2", size)
+        weight = scale.label_weight
+        problem = replace(problem, clip_norm=1.5 * scale.clip(weight))
+        plan = stated(problem, task, scale, StepSize(1.0, np.inf), 0.3, weight)
+        clients = [(x[a:b, :3], y[a:b].astype(np.float32)) for a, b in ((0, 40), (40, 65), (65, 125))]
+        federation = Federation.from_clients(clients, test=(x[:, :3], y), classes=None, name="made")
+        shards = Shards.load(federation, task)
+        found = simulate([make(plan, task, 0)] * 20, plan.uploads, shards, np.array([1]), range(20))
+        errors.append(np.median(np.asarray(found.loss)[:, -1]))
+    assert errors[1] < errors[0] / 100, errors
 
 
 def test_a_ridge_grows_with_the_noise_and_weights_follow_precision():

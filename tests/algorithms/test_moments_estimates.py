@@ -91,6 +91,20 @@ def test_errors_without_the_noise_would_hold_too_seldom():
     assert np.all(found.errors_of_noise > 0.5 * found.errors)
 
 
+def test_coefficients_and_errors_are_the_same_wherever_labels_are_seen_from():
+    x, y = table()
+    plan = plan_of("gaussian", [1.0, 1.0, 1.0])
+    start = np.array([0.0, 0.0, 0.0, 0.0, 0.4])
+    weight, clip = plan.moments.label_weight, 1e6
+    sent = [moment_rows(x, (y - x @ at)[:, None], weight, "l2", True, clip) for at in (0 * start, start)]
+    zero, seen = (estimates(plan, rows.mean(axis=0), at) for rows, at in zip(sent, (0.0, start), strict=True))
+    # apart by the bias that is taken out, which is of what the model adds to its start
+    np.testing.assert_allclose(zero.coefficients, seen.coefficients, atol=0.2 * zero.errors.min())
+    some = estimates(plan, sent[1].mean(axis=0), start, places=np.array([0, 2, 4]))
+    expected = np.linalg.lstsq(x[:, [0, 2, 4]], y, rcond=None)[0]
+    np.testing.assert_allclose(some.coefficients, expected, atol=0.2 * some.errors.min())
+
+
 def test_what_cannot_be_estimated_is_refused(tmp_path):
     x, y = table()
     plan = plan_of("gaussian", [0.01, 0.01, 0.01])

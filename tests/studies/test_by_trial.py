@@ -17,6 +17,7 @@ from noiseworthy.reports.limits import limits
 from noiseworthy.reports.tables import plan_panel, training_panel
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
@@ -220,6 +221,57 @@ def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(na
     assert decision.plan.train
     assert decision.plan.momentum == stated.get("momentum", 0.8)
     assert decision.study.algorithm.momentum == stated.get("momentum", 0.8)
+
+
+# One upload or many -------------------------------------------------------------------------------------
+
+UNNAMED = {**IRIS, "privacy": {"mechanism": "gaussian", "epsilon": 20.0, "delta": 1e-4}}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Where one upload was tried beside many: it wins."""
+    tried = []
+
+    def won(bench, space, found, other, seeds, deadline):
+        tried.append(other.algorithm)
+        return by_trial.plan_by_trial(bench, other, [found.treatment], seeds=seeds, deadline=deadline)
+
+    monkeypatch.setattr(by_trial, "in_place_of", won)
+    return tried
+
+
+@pytest.mark.usefixtures("short")
+def test_a_study_that_names_no_algorithm_takes_one_upload_where_trials_advise_it(asked, tmp_path):
+    study = parse_study(UNNAMED)
+    made = nw.plan(study)
+    assert asked == [made.plan.algorithm] == ["moments"]
+    assert made.prepared.study.algorithm.name == "moments"
+    assert made.decision.study.algorithm.shrinkage == made.plan.moments.shrinkage
+    assert "is left out, and in trials one upload is no worse than the" in made.plan.notes[-1]
+    again = load_plan(made.keep(tmp_path)).applied(prepare(study))
+    assert again.prepared.study == made.prepared.study
+    record = view(nw.train_in(again, tmp_path, name="iris"))
+    assert record.plan.algorithm == "moments"
+    assert record.training.accuracy[0][-1] > 0.5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"algorithm": {"name": "fedsgd-dpc"}},
+        {"privacy": {**UNNAMED["privacy"], "clip_norm": 0.5}},
+        {"privacy": {**UNNAMED["privacy"], "epsilon": 0.5}},
+        {"privacy": {**UNNAMED["privacy"], "mechanism": "laplace", "delta": 0.0}},
+        {"deliver": {"to": "owners"}},
+    ],
+    ids=["named", "a clip of gradients", "much noise", "noise in L1", "for owners"],
+)
+@pytest.mark.usefixtures("short")
+def test_one_upload_is_not_tried_where_it_is_not_to_be_chosen(other, asked):
+    decision = decide(prepare(parse_study({**UNNAMED, **other})))
+    assert asked == []
+    assert decision.plan.algorithm == "fedsgd-dpc"
 
 
 # The metric ---------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from noiseworthy.trials.advisor import (
     Entry,
     clients_that_work,
     common_seeds,
+    in_place_of,
     places,
     ranking,
     recommended,
@@ -30,7 +31,9 @@ from noiseworthy.trials.advisor import (
 )
 from noiseworthy.trials.bench import Bench, voted
 from noiseworthy.trials.courses import untrained_score
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.search import plan_by_trial
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -95,6 +98,24 @@ def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short)
     assert best.name == "fedsgd-dpc"
     assert best.loss.shape == best.score.shape == (1, 10)
     assert best.per_seed.mean() < 0.9
+
+
+def test_one_upload_takes_the_place_of_many_that_learn_nothing_and_not_the_other_way_round(bench, short):
+    def once(shrinkage):
+        return Space("moments", work=shrinkage, clip_norm=2.0, step_size=1.0, weighting=0.0)
+
+    idle, useful = (fixed("fedsgd-dpc", step) for step in (1e-9, 5.0))
+
+    def chosen(many, one, deadline=None):
+        found = plan_by_trial(bench, many, seeds=1)
+        return in_place_of(bench, many, found, one, 1, deadline or Deadline())
+
+    won = chosen(idle, once(0.3))
+    assert won is not None
+    assert won.plan.algorithm == "moments"
+    assert won.plan.uploads.tolist() == [1, 1, 1, 1]
+    assert chosen(useful, once(1e9)) is None, "a ridge that leaves nothing of the records"
+    assert chosen(idle, once(0.3), Deadline(0.0)) is None, "no time is left"
 
 
 @pytest.mark.full

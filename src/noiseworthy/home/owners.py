@@ -82,16 +82,11 @@ def owners_at_home(
 
 
 def merits_at_home(
-    federation: Federation,
-    task: Task,
-    theta: ArrayLike,
-    candidates: Mapping[str, AtHome],
-    *,
-    seed: int = 0,
+    federation: Federation, task: Task, theta: ArrayLike, candidates: Mapping[str, AtHome], *, seed: int = 0,
     seen: Callable[[int, NDArray], NDArray] = lambda owner, x: x,
     owned: Callable[[int], Parameters] | None = None,
     on_progress: Callable[[float], None] = lambda done: None,
-) -> dict[str, list[Real]]:
+) -> dict[str, list[Real]]:  # fmt: skip
     """What each candidate is worth on every owner's own test records: one array of merits for each owner.
 
     Args:

@@ -32,7 +32,9 @@ METHODS: dict[str, str] = {
 }
 """By their names in study files, from simple to intricate: the module that lists each under `METHODS`."""
 FIRST = "fedsgd-dpc"
-"""The method of a study that names none."""
+"""The method of a study that names none,"""
+AT_ONCE = "moments"
+"""and that of one upload, which plans take in its place where trials hardly tell them apart."""
 
 
 def method(name: str) -> Method[Any]:

@@ -9,22 +9,24 @@ import numpy as np
 
 from noiseworthy.data.scenes import SCENES, fits
 from noiseworthy.engines.compilation import use_persistent_cache
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, UserError
+from noiseworthy.methods.moments.scale import worth_a_trial
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
-from noiseworthy.methods.registry import method
+from noiseworthy.methods.registry import AT_ONCE, method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.centring import may_centre
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
-from noiseworthy.studies.models import with_task
+from noiseworthy.studies.models import of_algorithm, with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.wanted import tells_clients_apart
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
+from noiseworthy.trials.advisor import in_place_of
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.deadline import Deadline
@@ -67,6 +69,8 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         deadline=deadline,
         on_progress=lambda done: on_progress(_RACE * done),
     )
+    if (once := _at_once(prepared, bench, space, found, deadline)) is not None:
+        study, space, found = once
     foretold = _foretold(found, study.planning.metric, tuple(bench.weights.tolist()))
     if delivers_to_owners(prepared):
         home = at_home(bench, space, found.result.winner)
@@ -80,6 +84,35 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     return explained(
         decision, bench, space, found, deadline, lambda done: on_progress(_RACE + (1 - _RACE) * done)
     )
+
+
+def _at_once(
+    prepared: Prepared, bench: Bench, space: Space, found: TrialPlan, deadline: Deadline
+) -> tuple[Study, Space, TrialPlan] | None:
+    """One upload in the place of many, of a study that names no algorithm, where trials advise it.
+
+    None without a trial where the study is for its owners or states a clip, which is one of gradients, and
+    where noise leaves little of one upload.
+    """
+    study, task = of_algorithm(prepared.study, AT_ONCE), prepared.task
+    other, stated = replace(prepared, study=study), prepared.study.privacy.clip_norm != "auto"
+    if study is prepared.study or stated or delivers_to_owners(prepared) or not isinstance(task, LinearModel):
+        return None
+    if not found.plan.train or not worth_a_trial(bench.facts.problem, task.dimension // task.outputs):
+        return None
+    try:
+        method(AT_ONCE).check(other, study.algorithm)
+    except UserError:
+        return None
+    once = space_of(other)
+    chosen = in_place_of(bench, space, found, once, prepared.study.planning.seeds, deadline)
+    if chosen is None:
+        return None
+    note = (
+        f"[algorithm] is left out, and in trials one upload is no worse than the {found.plan.uploads.max()} "
+        f"of {found.plan.algorithm}; name that to have it planned."
+    )
+    return study, once, replace(chosen, plan=replace(chosen.plan, notes=(*chosen.plan.notes, note)))
 
 
 def by_tuning(prepared: Prepared) -> bool:

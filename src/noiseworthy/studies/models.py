@@ -7,6 +7,7 @@ from typing import Any
 
 from noiseworthy.data import Federation
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.registry import table
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.class_weights import of_other_classes, shares_of
 from noiseworthy.studies.opening import default_model
@@ -48,6 +49,13 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
         )
     unknown = (0.0,) * math.prod(federation.feature_shape)
     return seen_against(plain, bought.mean or unknown, bought.class_shares)
+
+
+def of_algorithm(study: Study, name: str) -> Study:
+    """A study that names no algorithm with the one that its plan has."""
+    if "algorithm" in study.model_fields_set or name == study.algorithm.name:
+        return study
+    return study.model_copy(update={"algorithm": table(name).model_validate({"name": name})})
 
 
 def open_task(

@@ -22,7 +22,7 @@ from noiseworthy.studies.centring import charged
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import with_label_mean
 from noiseworthy.studies.label_size import sized
-from noiseworthy.studies.models import task_for
+from noiseworthy.studies.models import of_algorithm, task_for
 from noiseworthy.studies.occupied import AUDIT, differences, holds_run
 from noiseworthy.studies.occupied import PLAN as FILE
 from noiseworthy.studies.occupied import made_for as tables_of
@@ -90,7 +90,8 @@ class PlanFile:
                 "the plan has owners tell their mean once a deployment begins, and this is a simulation; "
                 "train it with noiseworthy deploy run, or leave --plan out"
             )
-        made = _with_model(prepared, self.task, self.plan.ranges)
+        named = replace(prepared, study=of_algorithm(prepared.study, self.plan.algorithm))
+        made = _with_model(named, self.task, self.plan.ranges)
         _check_facts(self.plan, _having_paid(made, self.plan.ranges))
         check_sound(self.plan)
         if made.task is not None and self.plan.train and self.plan.step is not None:

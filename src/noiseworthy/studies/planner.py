@@ -14,7 +14,7 @@ from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
-from noiseworthy.studies.models import task_for, with_task
+from noiseworthy.studies.models import of_algorithm, task_for, with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
@@ -54,6 +54,7 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
 def _applied(prepared: Prepared, decision: Decision) -> Prepared:
     """The study with the model that its plan trains, whose records are treated as the plan decided."""
     told = decision.plan.ranges
+    prepared = replace(prepared, study=of_algorithm(prepared.study, decision.plan.algorithm))
     if decision.study is None or (decision.study.task == prepared.study.task and told is None):
         return prepared
     federation, _ = prepared.trained()

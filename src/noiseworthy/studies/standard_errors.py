@@ -19,7 +19,7 @@ from noiseworthy.studies.typed_record import RunRecord
 
 CONFIDENCE = 0.95
 """Of the intervals in records."""
-_MOMENTS = "server_00"
+_MOMENTS, _START = "server_00", "server_01"
 
 
 def coefficients_in(folder: Path, record: RunRecord, description: Description) -> dict[str, Any] | None:
@@ -73,4 +73,5 @@ def estimates_of(
         raise ConfigError(
             f"{folder} keeps no moments of training {training}; use one upload and an earlier place"
         )
-    return estimates(plan, np.asarray(kept[_MOMENTS][training], np.float64), uploads, places)
+    mean, start = (np.asarray(kept[name][training], np.float64) for name in (_MOMENTS, _START))
+    return estimates(plan, mean, start, uploads, places)

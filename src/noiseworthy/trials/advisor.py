@@ -106,14 +106,9 @@ class Entry:
 
 
 def side_by_side(
-    bench: Bench,
-    spaces: Sequence[Space],
-    treatments: Sequence[Treatment | None],
-    *,
-    seeds: int = 5,
-    seconds: float = np.inf,
-    on_progress: Progress = lambda name, done: None,
-) -> tuple[list[Entry], list[LeftOut]]:
+    bench: Bench, spaces: Sequence[Space], treatments: Sequence[Treatment | None], *, seeds: int = 5,
+    seconds: float = np.inf, on_progress: Progress = lambda name, done: None,
+) -> tuple[list[Entry], list[LeftOut]]:  # fmt: skip
     """The best plan of each algorithm, and those that no plan was found for.
 
     Args:
@@ -160,9 +155,30 @@ def _entry(
     if others and deadline.passed:
         raise UserError(_NO_TIME)
     found = plan_by_trial(bench, space, kinds, seeds=seeds, deadline=deadline, on_progress=on_progress)
+    return _entered(bench, space, found, seeds)
+
+
+def _entered(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
+    """The entry of the winner of a race."""
     if not found.plan.train:
         return _untrained(bench, space, found, seeds)
     return _of(space, found, _common(bench, space, found.result.winner, seeds))
+
+
+def in_place_of(
+    bench: Bench, space: Space, found: TrialPlan, other: Space, seeds: int, deadline: Deadline
+) -> TrialPlan | None:
+    """The plan of another algorithm that advice would recommend beside the one found, records treated alike.
+
+    None where it is behind, or ties and asks for no fewer uploads, and where none is allowed or no time left.
+    """
+    first = _entered(bench, space, found, seeds)
+    try:
+        kinds = [found.result.winner.treatment]
+        entry = _entry(bench, other, [first], kinds, seeds, deadline, lambda done: None)
+    except UserError:
+        return None
+    return entry.found if recommended([first, entry]) is entry else None
 
 
 def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> Entry | None:

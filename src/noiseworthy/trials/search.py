@@ -76,14 +76,9 @@ class TrialPlan:
 
 
 def plan_by_trial(
-    bench: Bench,
-    space: Space,
-    treatments: Sequence[Treatment | None] = (None,),
-    *,
-    seeds: int = 5,
-    deadline: Deadline | None = None,
-    on_progress: Callable[[float], None] = lambda done: None,
-) -> TrialPlan:
+    bench: Bench, space: Space, treatments: Sequence[Treatment | None] = (None,), *, seeds: int = 5,
+    deadline: Deadline | None = None, on_progress: Callable[[float], None] = lambda done: None,
+) -> TrialPlan:  # fmt: skip
     """Plan everything that a space leaves free by simulated trainings on public data.
 
     Where compiled programs are kept, races are too: the same race again is read from the cache.

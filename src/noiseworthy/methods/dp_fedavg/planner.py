@@ -33,17 +33,11 @@ CITATION = (
 
 
 def plan(
-    problem: Problem,
-    bound: LocalBound,
-    constants: dict[str, Constant],
-    *,
-    clients_per_round: int | None = None,
-    total_iterations: int | None = None,
-    local_steps: int | None = None,
-    max_iterations: int = 500,
-    step: StepSize | None = None,
+    problem: Problem, bound: LocalBound, constants: dict[str, Constant], *,
+    clients_per_round: int | None = None, total_iterations: int | None = None,
+    local_steps: int | None = None, max_iterations: int = 500, step: StepSize | None = None,
     notes: tuple[str, ...] = (),
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan DP-FedAvg: iterations T, local steps E per upload and clients b, each given or planned.
 
     The integer optimum over T <= max_iterations, E | T and b <= N of what is not given, among those whose

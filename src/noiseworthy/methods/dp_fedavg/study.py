@@ -85,16 +85,11 @@ def _planned(question: Question, table: FedAvgTable, chosen: Mode) -> Answer:
     constants = local_constants(question, table.name, lambda: analytic(question, problem.clip_norm), NEEDED)
     bound = local_bound(constants)
     made = plan(
-        problem,
-        bound,
-        constants,
-        clients_per_round=given(table.clients_per_round),
+        problem, bound, constants, clients_per_round=given(table.clients_per_round),
         total_iterations=given(table.total_iterations),
-        local_steps=1 if mode == "A" else given(table.local_steps),
-        max_iterations=table.max_iterations,
-        step=_step(table),
-        notes=(_mode_note(chosen), *_unchecked(question, mode)),
-    )
+        local_steps=1 if mode == "A" else given(table.local_steps), max_iterations=table.max_iterations,
+        step=_step(table), notes=(_mode_note(chosen), *_unchecked(question, mode)),
+    )  # fmt: skip
     if isinstance(made.local, LocalSteps):
         local = replace(made.local, batch_size=batch(table.batch_size))
         made = replace(made, local=local)

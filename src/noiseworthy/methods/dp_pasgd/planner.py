@@ -54,17 +54,10 @@ _POINTS = 100
 
 
 def plan(
-    problem: Problem,
-    constants: dict[str, Constant],
-    *,
-    step: StepSize | None = None,
-    batch_size: int | None = None,
-    total_iterations: int | None = None,
-    local_steps: int | None = None,
-    max_iterations: int = MOST,
-    shape: LossShape = "general",
-    notes: tuple[str, ...] = (),
-) -> Plan:
+    problem: Problem, constants: dict[str, Constant], *, step: StepSize | None = None,
+    batch_size: int | None = None, total_iterations: int | None = None, local_steps: int | None = None,
+    max_iterations: int = MOST, shape: LossShape = "general", notes: tuple[str, ...] = (),
+) -> Plan:  # fmt: skip
     """Plan DP-PASGD: iterations K and local steps tau per averaging, each given or planned.
 
     The least bound over whole R and tau with K = R tau, within the resources of every client and the

@@ -36,18 +36,10 @@ _LONGEST_CURVE = 10_000
 
 
 def plan(
-    problem: Problem,
-    constants: dict[str, Constant],
-    *,
-    rule: Rule = "joint",
-    iterations: int | None = None,
-    probability: float | None = None,
-    max_iterations: int = 10_000,
-    coin_seed: int = 0,
-    batch_size: int | None = None,
-    step: StepSize | None = None,
-    notes: tuple[str, ...] = (),
-) -> Plan:
+    problem: Problem, constants: dict[str, Constant], *, rule: Rule = "joint", iterations: int | None = None,
+    probability: float | None = None, max_iterations: int = 10_000, coin_seed: int = 0,
+    batch_size: int | None = None, step: StepSize | None = None, notes: tuple[str, ...] = (),
+) -> Plan:  # fmt: skip
     """Plan DP-ScaffNew: iterations T and communication probability p, each given or planned.
 
     Joint rule: the (T, p) of least bound over T <= max_iterations. The paper's rule: p = sqrt(mu/L), then the

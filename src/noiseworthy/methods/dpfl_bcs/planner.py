@@ -43,16 +43,10 @@ _NAMED = 10
 
 
 def plan(
-    problem: Problem,
-    constants: dict[str, Constant],
-    *,
-    rounds: int,
-    clients_per_round: int,
-    heterogeneity: ArrayLike | None = None,
-    step: StepSize | None = None,
-    asked_before: Counts | None = None,
+    problem: Problem, constants: dict[str, Constant], *, rounds: int, clients_per_round: int,
+    heterogeneity: ArrayLike | None = None, step: StepSize | None = None, asked_before: Counts | None = None,
     notes: tuple[str, ...] = (),
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan DPFL-BCS: how often each client is asked, T_n, with K of N clients in each of T rounds.
 
         minimise sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n,    sum T_n = K T,    0 <= T_n <= cap_n

@@ -92,17 +92,10 @@ class FirstStage(Stage):
 
 
 def plan(
-    problem: Problem,
-    constants: dict[str, Constant],
-    *,
-    rounds: int,
-    clients_per_round: int,
-    estimation_rounds: int,
-    loss_cap: float,
-    step: StepSize | None = None,
-    momentum: float = 0.0,
+    problem: Problem, constants: dict[str, Constant], *, rounds: int, clients_per_round: int,
+    estimation_rounds: int, loss_cap: float, step: StepSize | None = None, momentum: float = 0.0,
     notes: tuple[str, ...] = (),
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan DPFL-BCS in two stages; of stage 2 what is planned if clients turn out to be alike.
 
     Args:

@@ -100,17 +100,10 @@ def optimum(
 
 
 def plan(
-    problem: Problem,
-    bound: RepliesBound,
-    constants: dict[str, Constant],
-    *,
-    rounds: int | None = None,
-    clients_per_round: int | None = None,
-    max_rounds: int = 500,
-    step: StepSize | None = None,
-    notes: tuple[str, ...] = (),
-    pilot: Pilot | None = None,
-) -> Plan:
+    problem: Problem, bound: RepliesBound, constants: dict[str, Constant], *, rounds: int | None = None,
+    clients_per_round: int | None = None, max_rounds: int = 500, step: StepSize | None = None,
+    notes: tuple[str, ...] = (), pilot: Pilot | None = None,
+) -> Plan:  # fmt: skip
     """Plan FedSGD-DPC: rounds T and clients b, each given or planned.
 
     Laplace: the integer optimum over T <= max_rounds and b <= N. Gaussian: b = N, and the least T whose

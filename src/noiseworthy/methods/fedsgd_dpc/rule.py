@@ -135,16 +135,10 @@ class PublicScale:
 
 
 def plan_by_rule(
-    problem: Problem,
-    scale: PublicScale,
-    *,
-    rounds: int | None = None,
-    clients_per_round: int | None = None,
-    max_rounds: int = 500,
-    clip_norm: float | None = None,
-    step_size: float | None = None,
+    problem: Problem, scale: PublicScale, *, rounds: int | None = None, clients_per_round: int | None = None,
+    max_rounds: int = 500, clip_norm: float | None = None, step_size: float | None = None,
     decay_rounds: float = 50.0,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan FedSGD-DPC for softmax regression from public facts alone, by the rule of this module.
 
     What is stated is kept, the rest chosen around it. Where b is free it is N for Gaussian noise; for Laplace

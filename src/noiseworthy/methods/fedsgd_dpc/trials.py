@@ -68,12 +68,7 @@ def rows(counts: Counts, gamma: float) -> Real:
 
 
 SHAPE = Shape(
-    terms=("sampling", "rest", "noise_weight"),
-    rows=rows,
-    source="Zhou et al., theorems 1, 3",
-    work=lambda plan: 1.0,
-    iterations=lambda plan: plan.rounds,
-    steps=lambda work: 1,
-    noise=noise_of_mean,
+    terms=("sampling", "rest", "noise_weight"), rows=rows, source="Zhou et al., theorems 1, 3",
+    work=lambda plan: 1.0, iterations=lambda plan: plan.rounds, steps=lambda work: 1, noise=noise_of_mean,
     noise_of=noise_of_uploads,
-)
+)  # fmt: skip

@@ -1,14 +1,15 @@
 """One upload: every client sends its noised second moments once, and the server solves for the model.
 
-docs/theory/moments.md#algorithm. With q = (x, c r), r = minus the slope of the loss at the untrained outputs:
+docs/theory/moments.md#algorithm. With q = (x, c r), r = minus the slope of the loss, of numbers at the start
+theta_0, of classes at outputs of zero:
 
     upload_i = (1/n_i) sum_records u(clip(q)) + w_i,       u(q): the upper triangle of q q', less r r'
     A, B     = sum_i a_i E_i[x x'], sum_i a_i E_i[x r'],   a_i = n_i/n, or by precision as the plan weighs
     theta    = tau (h A + s |noise| + ridge)^-1 B,         features centred where there is an intercept
 
-which for a squared loss (tau = h = 1) is ridge regression, and for classes a step of Newton's method of
-length tau / (1 - R^2), with an intercept that keeps the shares of the classes. |noise| is the spectral norm
-of the noise in A. All that follows the noise costs no privacy.
+which for a squared loss (tau = h = 1) is ridge regression, added to theta_0, and for classes a step of
+Newton's method of length tau / (1 - R^2), with an intercept that keeps the shares of the classes. |noise| is
+the spectral norm of the noise in A. All that follows the noise costs no privacy.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ class Moments(NoisedUploads):
         return len(self.layout.rows) + self.task.dimension + self.squares
 
     def init(self, theta: Array) -> ServerState:
-        """theta_0; the server keeps the mean moments, which standard errors are made of."""
-        return super().init(theta)._replace(memory=jnp.zeros(self.numbers))
+        """theta_0; the server keeps the mean moments and theta_0, which standard errors are made of."""
+        return super().init(theta)._replace(memory=(jnp.zeros(self.numbers), theta))
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
     ) -> tuple[Array, Memory]:
         """Mean of the clipped second moments of the client's records."""
-        x, r = shard.x, asked_of_outputs(self.linear, shard)
+        x, r = shard.x, asked_of_outputs(self.linear, self.linear.answers(state.theta, shard.x), shard)
         size = size_of(x, r, self.label_weight, self.norm, self.squares, jnp)
         usable = jnp.isfinite(size) & (shard.mask > 0)
         kept = jnp.where(usable, shard.mask * clip_factor(size, jnp.asarray(self.clip_norm)), 0.0)
@@ -115,8 +116,9 @@ class Moments(NoisedUploads):
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model that the mean moments say."""
-        solved = self.solved(total, self.steps[state.round])
-        return ServerState(solved.ravel(), state.round + 1, total)
+        solved = self.solved(total, self.steps[state.round]).ravel()
+        reached = state.theta + solved if self.squares else solved
+        return ServerState(reached, state.round + 1, (total, state.theta))
 
     # The server -----------------------------------------------------------------------------------------
 

@@ -25,21 +25,12 @@ def cells(beside: Beside) -> list[Plan]:
     if plan.moments is None or 1 not in stated[0] or n not in stated[1]:
         return []
     problem, once = beside.problem.clipped_as("M"), np.ones(n, np.int64)
-    return [
-        replace(
-            plan,
-            problem=problem,
-            rounds=1,
-            clients_per_round=n,
-            releases=once,
-            release=problem.release(once),
-            prediction=None,
-            outcome="Train on one upload with a ridge as large as the noise.",
-            step=StepSize(1.0, np.inf),
-            pilot=None,
-            moments=replace(plan.moments, shrinkage=1.0),
-        ).weighed(plan.weighting)
-    ]
+    made = replace(
+        plan, problem=problem, rounds=1, clients_per_round=n, releases=once, release=problem.release(once),
+        prediction=None, outcome="Train on one upload with a ridge as large as the noise.",
+        step=StepSize(1.0, np.inf), pilot=None, moments=replace(plan.moments, shrinkage=1.0),
+    )  # fmt: skip
+    return [made.weighed(plan.weighting)]
 
 
 AXES = Axes(across="rounds", series="clients_per_round", place=place, cells=cells, papers={})

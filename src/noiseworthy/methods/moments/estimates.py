@@ -1,7 +1,7 @@
 """Least-squares coefficients with errors that count the noise (docs/theory/moments.md#standard-errors).
 
-    theta = A^-1 B less its first bias,    Var(theta) = A^-1 (V_noise + V_records) A^-1
-    V_noise = v (|theta|^2 I + theta theta') + v_B I,    V_records = sigma^2 A sum_i a_i^2 / n_i
+    theta = A^-1 B less its first bias, and theta_0,    Var(theta) = A^-1 (V_noise + V_records) A^-1
+    V_noise = v (|t|^2 I + t t') + v_B I, t = theta - theta_0,    V_records = sigma^2 A sum_i a_i^2 / n_i
 
 v and v_B are the known variances of the noise in an entry of A off its diagonal and in one of B.
 """
@@ -62,13 +62,18 @@ class Estimates:
 
 
 def estimates(
-    plan: Plan, mean: Real, uploads: ArrayLike = 1, places: NDArray[np.int64] | None = None
+    plan: Plan,
+    mean: Real,
+    start: ArrayLike = 0.0,
+    uploads: ArrayLike = 1,
+    places: NDArray[np.int64] | None = None,
 ) -> Estimates:
     """Coefficients from the weighted mean of what clients uploaded.
 
     Args:
         plan: of one upload of a regression.
         mean: of the noised moments, weighted as the plan says, shape (u,).
+        start: theta_0 that labels are seen from, shape (w,), 0 but for the constant.
         uploads: of each client, 0 of those whose upload is not in the mean and whose weight others have.
         places: of the features to regress on, k of them in the place of w; None takes all.
 
@@ -106,6 +111,8 @@ def estimates(
     left = max(square - 2 * theta @ cross + theta @ gram @ theta, 0.0)
     records = left * gram * np.sum(np.square(weights) / plan.problem.sizes)
     both, alone = (inverse @ part @ inverse for part in (noise + records, noise))
+    from_zero = np.broadcast_to(start, plan.problem.dimension)
+    theta = theta + (from_zero if places is None else from_zero[places])
     return Estimates(theta, both, alone, float(np.sqrt(left)))
 
 

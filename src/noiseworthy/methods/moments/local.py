@@ -1,7 +1,7 @@
 """What a client makes of its records, simulated or its owner: q = (x, c r), its size, and its second moments.
 
-r is minus the slope of the loss at zero: what the label asks of the outputs. Nothing of it is larger than the
-clip, whatever a record holds: q is scaled until its moments have norm C (docs/theory/moments.md#release).
+r is minus the slope of the loss: what the label asks of the outputs. Nothing of it is larger than the clip,
+whatever a record or model holds: q is scaled until its moments have norm C (docs/theory/moments.md#release).
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ class Layout(NamedTuple):
         return cls(rows, columns, np.where(rows == columns, 1.0, twice), twice)
 
 
-def asked_of_outputs(task: LinearModel, batch: Batch) -> Array:
-    """r of every record, shape (n, K): minus the slope of its loss at zero."""
-    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.x, batch.y)
+def asked_of_outputs(task: LinearModel, outputs: Array, batch: Batch) -> Array:
+    """r of every record, shape (n, K): minus the slope of its loss, of classes at outputs of zero."""
+    # Numbers shrink to what a start leaves of them, and their noise with them. Classes do not: at the shares
+    # of the classes a rare one would be larger than at zero, and the clip would cut it.
+    at = outputs if task.loss == "squared" else jnp.zeros((len(batch.x), task.outputs), jnp.float32)
+    return -task.slopes(at, batch.x, batch.y)
 
 
 def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where: Any) -> Any:

@@ -21,7 +21,8 @@ either label are at right angles."""
 
 
 def _mean(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
-    return rows_of(task, batch, _WEIGHT, clip_norm, norm).mean(axis=0)
+    start = np.zeros(task.dimension, np.float32)
+    return rows_of(task, start, batch, _WEIGHT, clip_norm, norm).mean(axis=0)
 
 
 PROBE = Probe(

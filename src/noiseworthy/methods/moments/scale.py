@@ -25,10 +25,20 @@ from noiseworthy.tasks.linear import LinearModel
 
 MOST_FEATURES = 1000
 """Of a record: half a million numbers in an upload."""
+_TELLING = 3.0
 CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
     "docs/theory/moments.md"
 )
+
+
+def worth_a_trial(problem: Problem, width: int) -> bool:
+    """Whether one upload may do as well as many, by the noise in x x' beside it: n epsilon / sqrt N >= 3 w^2.
+
+    In L2 alone: noise in L1 grows so fast with the uploads that many have few of them, too.
+    """
+    known = np.median(problem.budget.epsilon) * problem.sizes.sum() / problem.n_clients**0.5
+    return problem.norm == "l2" and bool(known >= _TELLING * width**2)
 
 
 @dataclass(frozen=True)
@@ -114,14 +124,9 @@ def _asked(model: LinearModel, label_scale: float | None) -> tuple[float, float]
 
 
 def stated(
-    problem: Problem,
-    task: Task,
-    scale: RecordScale,
-    step: StepSize,
-    shrinkage: float,
-    label_weight: float,
+    problem: Problem, task: Task, scale: RecordScale, step: StepSize, shrinkage: float, label_weight: float,
     weighting: float = 0.0,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """One upload of every client, with the noise that it needs.
 
     Args:

@@ -42,7 +42,7 @@ def decided(made: Plan) -> dict[str, Any]:
 SPACE = SearchSpace(
     grid=Grid(passes=(1,), work=(0.3, 1.0, 3.0), clips=(1.0, 0.3), reaches=(0.5, 1.0, 2.0)),
     keys=Keys(rounds=None, work="shrinkage", most=None, own=("label_weight",)),
-    levers=frozenset({"weighting"}),
+    levers=frozenset({"weighting", "centring"}),
     plan=plan,
     decided=decided,
 )
@@ -60,12 +60,7 @@ def noise_of(plan: Plan, problem: Problem, rounds: Rounds, steps: int, per_round
 
 
 SHAPE = Shape(
-    terms=("noise_weight", "rest"),
-    rows=rows,
-    source="variance of a ridge solution, docs/theory/moments.md",
-    work=lambda plan: 1.0,
-    iterations=lambda plan: plan.rounds,
-    steps=lambda work: 1,
-    noise=noise_of_mean,
+    terms=("noise_weight", "rest"), rows=rows, source="variance of a ridge solution, docs/theory/moments.md",
+    work=lambda plan: 1.0, iterations=lambda plan: plan.rounds, steps=lambda work: 1, noise=noise_of_mean,
     noise_of=noise_of,
-)
+)  # fmt: skip

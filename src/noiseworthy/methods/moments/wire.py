@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from noiseworthy._jax import jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.moments.local import Real, asked_of_outputs, moment_rows
 from noiseworthy.methods.rows import RowSum, noise_of
-from noiseworthy.methods.wire import Asked, Job, Wire, Work
+from noiseworthy.methods.wire import Asked, Job, Vector, Wire, Work
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm, of_moments
 from noiseworthy.privacy.sums import MARGIN, NoisedSum
@@ -29,11 +30,14 @@ class MomentsWork(Work):
     label_weight: Annotated[float, Field(gt=1e-30, lt=1e30)]
 
 
-def rows_of(task: Task, batch: Batch, label_weight: float, clip_norm: float, norm: Norm) -> Real:
-    """The clipped moments of every record, shape (n, u)."""
+def rows_of(task: Task, theta: Vector, batch: Batch, weight: float, clip_norm: float, norm: Norm) -> Real:
+    """The clipped moments of every record at a model, shape (n, u)."""
     model = _linear(task)
-    x, r = (np.asarray(a, np.float64) for a in (batch.x, asked_of_outputs(model, batch)))
-    return moment_rows(x, r, label_weight, norm, model.loss == "squared", clip_norm)
+    x = np.asarray(batch.x, np.float64)
+    # Sums of rows, not a product over all records, which may round one by how many others there are.
+    outputs = [np.sum(x * one, axis=1) for one in theta.reshape(-1, model.outputs).T]
+    asked = asked_of_outputs(model, jnp.asarray(np.stack(outputs, axis=1), jnp.float32), batch)
+    return moment_rows(x, np.asarray(asked, np.float64), weight, norm, model.loss == "squared", clip_norm)
 
 
 def _linear(task: Task) -> LinearModel:
@@ -59,7 +63,7 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
         release, request.clip_norm, records, numbers, apart=RIGHT_ANGLED[noise.norm], slack=1 - MARGIN
     )
     clip, norm, c = total.mechanism.clip_norm, noise.norm, work.label_weight
-    return RowSum(task, request.theta, total, lambda few: rows_of(task, few, c, clip, norm))
+    return RowSum(task, request.theta, total, lambda few: rows_of(task, request.theta, few, c, clip, norm))
 
 
 WIRE = Wire(table=MomentsWork, work=_work, job=_job)

@@ -55,17 +55,10 @@ RIVALS: dict[RivalName, Rival] = {
 
 
 def plan(
-    name: RivalName,
-    problem: Problem,
-    *,
-    rounds: int,
-    clients_per_round: int,
-    step: StepSize,
-    counts: ArrayLike | None = None,
-    momentum: float = 0.0,
-    personal_step: float = PERSONAL_STEP,
+    name: RivalName, problem: Problem, *, rounds: int, clients_per_round: int, step: StepSize,
+    counts: ArrayLike | None = None, momentum: float = 0.0, personal_step: float = PERSONAL_STEP,
     notes: tuple[str, ...] = (),
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan a rival: its noise pays for T_n replies of client n, K of N clients in each of T rounds.
 
     Args:
