@@ -25,7 +25,7 @@ from noiseworthy.tasks.linear import LinearModel
 
 MOST_FEATURES = 1000
 """Of a record: half a million numbers in an upload."""
-_TELLING = 3.0
+_TELLING = 5.0
 CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
     "docs/theory/moments.md"
@@ -33,7 +33,7 @@ CITATION = (
 
 
 def worth_a_trial(problem: Problem, width: int) -> bool:
-    """Whether one upload may do as well as many, by the noise in x x' beside it: n epsilon / sqrt N >= 3 w^2.
+    """Whether one upload may do as well as many, by the noise in x x' beside it: n epsilon / sqrt N >= 5 w^2.
 
     In L2 alone: noise in L1 grows so fast with the uploads that many have few of them, too.
     """
