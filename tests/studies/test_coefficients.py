@@ -12,8 +12,10 @@ from noiseworthy import run
 from noiseworthy.model.folder import load_folder
 from noiseworthy.reports.coefficients import coefficients_table
 from noiseworthy.reports.html import render
+from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.standard_errors import coefficients_in
 from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.trials import race
 
 STUDY = """
 [federation]
@@ -51,9 +53,11 @@ def trained(tmp_path_factory):
     table = folder / "pressure.csv"
     table.write_text("\n".join(["age,smokes,pressure,ward", *(",".join(map(str, row)) for row in rows)]))
 
-    def at(epsilon: float) -> tuple[Path, RunRecord]:
-        path, place = folder / "study.toml", folder / f"run {epsilon:g}"
-        path.write_text(STUDY.replace("DATA", str(table)).replace("EPSILON", str(epsilon)))
+    def at(epsilon: float, planned: bool = False) -> tuple[Path, RunRecord]:
+        path, place = folder / "study.toml", folder / f"run {epsilon:g} {planned}"
+        text = STUDY.replace("DATA", str(table)).replace("EPSILON", str(epsilon))
+        by_trial = text.replace("shrinkage = 0.1\n", "") + '[planning]\npublic = ["prior:0"]\nseeds = 2\n'
+        path.write_text(by_trial if planned else text)
         return place, run(path, place).record
 
     return at
@@ -75,6 +79,18 @@ def test_a_record_tells_coefficients_per_unit_of_columns_with_errors_that_count_
         assert 0 < one.error_of_noise < one.error < 0.6 * TRUTH[one.feature]
         assert (one.least + one.most) / 2 == pytest.approx(one.coefficient)
         assert one.most - one.least == pytest.approx(2 * 1.959964 * one.error)
+
+
+@pytest.mark.full
+def test_coefficients_are_of_the_labels_themselves_where_clients_told_their_mean(trained, told, monkeypatch):
+    """Labels are seen from about 95, so that noise hides less of what tells them apart."""
+    monkeypatch.setattr(race, "RUNGS", ())
+    folder, record = trained(20.0, planned=True)
+    start = load_plan(folder / "plan.json").plan.ranges.label_mean
+    assert 80 < start < 110
+    for one, stated in zip(record.coefficients.rows, told[1].coefficients.rows, strict=True):
+        assert abs(one.coefficient - TRUTH[one.feature]) < 3 * one.error
+        assert one.error_of_noise < stated.error_of_noise
 
 
 @pytest.mark.full
