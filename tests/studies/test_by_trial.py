@@ -256,6 +256,14 @@ def test_a_study_that_names_no_algorithm_takes_one_upload_where_trials_advise_it
     assert record.training.accuracy[0][-1] > 0.5
 
 
+@pytest.mark.usefixtures("short")
+def test_one_upload_is_tried_whatever_the_noise_where_resources_pay_for_few(asked):
+    much = {**UNNAMED, "privacy": {**UNNAMED["privacy"], "epsilon": 0.5}}
+    paid = {"cost_per_round": 1.0, "cost_per_step": 0.0, "budget": 3.0}
+    decide(prepare(parse_study({**much, "resources": paid})))
+    assert asked == ["moments"]
+
+
 @pytest.mark.parametrize(
     "other",
     [

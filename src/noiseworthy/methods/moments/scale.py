@@ -25,7 +25,7 @@ from noiseworthy.tasks.linear import LinearModel
 
 MOST_FEATURES = 1000
 """Of a record: half a million numbers in an upload."""
-_TELLING = 5.0
+_TELLING, _FEW_UPLOADS = 5.0, 8
 CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
     "docs/theory/moments.md"
@@ -33,12 +33,14 @@ CITATION = (
 
 
 def worth_a_trial(problem: Problem, width: int) -> bool:
-    """Whether one upload may do as well as many, by the noise in x x' beside it: n epsilon / sqrt N >= 5 w^2.
+    """Whether one upload may do as well as many: `[resources]` pay for few, or there is little noise in x x'.
 
-    In L2 alone: noise in L1 grows so fast with the uploads that many have few of them, too.
+    The latter where n epsilon / sqrt N >= 5 w^2, in L2 alone: noise in L1 grows so fast with the uploads that
+    plans of many have few of them, too.
     """
     known = np.median(problem.budget.epsilon) * problem.sizes.sum() / problem.n_clients**0.5
-    return problem.norm == "l2" and bool(known >= _TELLING * width**2)
+    clear = problem.norm == "l2" and known >= _TELLING * width**2
+    return bool(clear or problem.most_uploads() < _FEW_UPLOADS)
 
 
 @dataclass(frozen=True)
