@@ -35,7 +35,7 @@ from noiseworthy.tasks.linear import LinearModel
 
 CURVATURE = {"logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """h, second derivative of the loss at zero; of a softmax along differences of its K outputs 1/K."""
-# 1 - R^2 is divided by, and noise can make it as small as it likes: steps grow to two and a half times at most.
+# 1 - R^2 is divided by, and noise can make it as small as it likes: steps grow to two and a half times.
 _TINY, _MOST_EXPLAINED = 1e-6, 0.6
 
 
