@@ -364,6 +364,16 @@ def test_a_condition_that_fails_is_named(federation, task, change, words):
         make(plan, task, 0)
 
 
+def test_a_ridge_is_refused_where_a_client_that_is_left_out_uploads_zero(federation, task):
+    """It moves whoever takes part by more than the clipped steps that noise pays for."""
+    problem = problem_of(federation, "C", "gaussian", 0.1)
+    budget = replace(problem.budget, relation="add-remove")
+    plan = fedavg_plan(replace(problem, budget=budget), 6, 3, 2, StepSize(0.1))
+    with pytest.raises(UnsoundClaim, match=r"without ridge, got ridge = 0\.05"):
+        make(plan, task, 0)
+    make(plan, replace(task, ridge=0.0), 0)
+
+
 def test_unbounded_features_have_no_public_smoothness(federation):
     free = LinearModel(FEATURES, 1, "squared")
     with pytest.raises(UnsoundClaim, match="feature_norm"):

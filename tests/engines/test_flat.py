@@ -13,7 +13,7 @@ from noiseworthy.engines import flat
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.simulation import simulate
+from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.errors import ResumeError
 from noiseworthy.methods.dp_fedavg import planner as fedavg
 from noiseworthy.methods.dp_pasgd import planner as pasgd
@@ -26,6 +26,7 @@ from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.checkpoints import save_checkpoint
 from noiseworthy.tasks import LinearModel, model_task
 from noiseworthy.trials.dealing import weighted
 
@@ -205,6 +206,16 @@ def test_only_those_asked_are_written_and_others_start_alike(tmp_path):
         held.settle()
     assert len(held.changes[0]) == 0
     np.testing.assert_array_equal(np.flatnonzero(np.load(tmp_path / "memory_00.npy").any(axis=1)), [7, 9])
+
+
+def test_files_of_what_clients_remember_are_for_their_user_alone(tmp_path):
+    """Control variates carry no noise: they are as private as the records, and run folders are handed on."""
+    kept, none = np.ones((1, 2, 3), np.float32), np.empty((1, 0))
+    ClientMemories([kept[:, 0]], np.zeros((1, 2), bool), tmp_path)
+    reached = Checkpoint(1, kept[0], np.ones((1, 2), np.int64), np.empty(0, np.int64), none, none, (kept,))
+    save_checkpoint(tmp_path, reached, "mark")
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {"memory_00.npy": 0o600, "checkpoint.npz": 0o600}
 
 
 def scaffnew_run(laid, folder, **how):

@@ -41,6 +41,13 @@ def test_no_record_moves_a_mean_further_than_its_sensitivity_and_some_as_far(fam
     assert claimed == pytest.approx({"replace-one": 8.0, "add-remove": 4.0}[relation] / n)
 
 
+def test_a_number_that_is_none_counts_as_the_middle():
+    """Else one record would make a mean that is no number, which shows through any noise."""
+    how = made("gaussian")
+    assert how.told([np.nan, how.most]) == how.told([how.middle, how.most])
+    assert how.told([np.inf, -np.inf]) == how.told([how.most, how.least])
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_in_the_answer_is_what_is_foretold(family):
     """20,000 draws know a deviation to 0.5 % (Gaussian) or 0.9 % (Laplace sums): five of them are allowed."""

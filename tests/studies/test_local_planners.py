@@ -187,6 +187,7 @@ def test_auto_takes_the_tightest_mode_whose_proof_holds_and_says_why(changes, mo
         ({"algorithm": {"clipping_mode": "B"}, "privacy": LAPLACE}, "mode B is proved in L2"),
         ({"algorithm": {"clipping_mode": "E"}}, "mode E turns an L2 sensitivity"),
         ({"algorithm": {"clipping_mode": "C", "step_size": 21.0}}, "mode C needs step_size"),
+        ({"algorithm": {"clipping_mode": "C"}, "privacy": {"relation": "add-remove"}}, "without ridge"),
     ],
 )  # fmt: skip
 def test_a_mode_whose_condition_fails_is_refused_by_name_before_training(tables, words):

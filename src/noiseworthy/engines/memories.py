@@ -44,15 +44,13 @@ class ClientMemories:
 
     def _opened(self, folder: Path) -> Rows:
         going_on = bool(self._asked.any())
+        mode, names = "r+" if going_on else "w+", [folder / FILE.format(i) for i in range(len(self._start))]
         try:
+            for name in () if going_on else names:
+                name.touch(0o600)  # before anything is in it: it may be as private as the records
             return tuple(
-                open_memmap(
-                    folder / FILE.format(i),
-                    "r+" if going_on else "w+",
-                    one.dtype,
-                    (len(self._asked), *one.shape[1:]),
-                )
-                for i, one in enumerate(self._start)
+                open_memmap(name, mode, one.dtype, (len(self._asked), *one.shape[1:]))
+                for name, one in zip(names, self._start, strict=True)
             )
         except (OSError, ValueError) as error:
             raise ResumeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalSteps
-from noiseworthy.privacy.budget import Row
+from noiseworthy.privacy.budget import Relation, Row
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks.base import Task
@@ -34,7 +34,9 @@ def largest_step(task: Task) -> float:
     return 2 / (task.smoothness + task.ridge)
 
 
-def check_condition(mode: ClippingMode, task: Task, step_size: float, local: LocalSteps) -> None:
+def check_condition(
+    mode: ClippingMode, task: Task, step_size: float, local: LocalSteps, relation: Relation
+) -> None:
     """Refuse a mode whose condition a task does not meet.
 
     Args:
@@ -42,11 +44,12 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
         task: model and loss.
         step_size: the largest step eta of the training.
         local: local steps and batch.
+        relation: what neighbours are.
 
     Raises:
         UnsoundClaim: more than one step in mode A; in modes B and E a loss that is not provably convex and
-            smooth, or a step above 2/(lambda + ridge); minibatches outside C and D; a step above 1/ridge
-            in C.
+            smooth, or a step above 2/(lambda + ridge); minibatches outside C and D; in C a step above
+            1/ridge, or any ridge under add-remove.
 
     Source: docs/theory/fu.md#clipping-modes.
     """
@@ -54,13 +57,12 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
         raise UnsoundClaim(
             f"clipping mode A takes one local step, got local_steps = {local.steps}; use mode B, C or D"
         )
-    if mode in ("A", "B", "E") and local.batch_size is not None:
+    check_mode(mode, task, local.batch_size)
+    if mode in ("B", "E") and step_size > largest_step(task):
         raise UnsoundClaim(
-            f"clipping mode {mode} is proved for full batches, got batch_size = {local.batch_size}; "
-            "leave it out, or use mode C or D"
+            f"clipping mode {mode} needs steps of at most 2/(smoothness + ridge) = {largest_step(task):.4g}, "
+            f"got {step_size:.4g}; take smaller steps, or use mode C or D"
         )
-    if mode in ("B", "E"):
-        _check_contraction(mode, task, step_size)
     # what two runs differ by is multiplied by 1 - eta ridge in every step, and must not outgrow the sum of
     # steps
     if mode == "C" and step_size * task.ridge > 1:
@@ -68,15 +70,23 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
             f"clipping mode C needs step_size * ridge of at most 1, got {step_size * task.ridge:g}; "
             "take smaller steps"
         )
-
-
-def _check_contraction(mode: ClippingMode, task: Task, step_size: float) -> None:
-    if missing := missing_convexity(task):
-        raise UnsoundClaim(f"clipping mode {mode} has no proof here: {missing}; use mode C or D")
-    if step_size > largest_step(task):
+    # a client that is left out uploads zero, one that is there moves by the ridge beside its clipped steps
+    if mode == "C" and relation == "add-remove" and task.ridge > 0:
         raise UnsoundClaim(
-            f"clipping mode {mode} needs steps of at most 2/(smoothness + ridge) = {largest_step(task):.4g}, "
-            f"got {step_size:.4g}; take smaller steps, or use mode C or D"
+            f"clipping mode C under add-remove neighbours needs a model without ridge, got ridge = "
+            f"{task.ridge:g}, which moves whoever takes part beside the clip; set ridge = 0, use mode D, or "
+            'relation = "replace-one"'
+        )
+
+
+def check_mode(mode: str, task: Task | None, batch_size: int | None) -> None:
+    """Refuse a mode that no step size makes sound, as `check_condition`; a task of None is not looked at."""
+    if mode in ("B", "E") and task is not None and (missing := missing_convexity(task)):
+        raise UnsoundClaim(f"clipping mode {mode} has no proof here: {missing}; use mode C or D")
+    if mode in ("A", "B", "E") and batch_size is not None:
+        raise UnsoundClaim(
+            f"clipping mode {mode} is proved for full batches, got batch_size = {batch_size}; "
+            "leave it out, or use mode C or D"
         )
 
 

@@ -81,10 +81,10 @@ class LabelMean(NamedTuple):
         """What a client tells of its labels before noise, shape (1,).
 
         Args:
-            labels: numbers, shape (n,).
+            labels: numbers, shape (n,); what is none counts as the middle.
         """
-        within = np.clip(np.asarray(labels, np.float64), self.least, self.most)
-        return within.mean(keepdims=True) - self.middle
+        known = np.nan_to_num(np.asarray(labels, np.float64), nan=self.middle)
+        return np.clip(known, self.least, self.most).mean(keepdims=True) - self.middle
 
     def combined(self, answers: Mapping[int, NDArray[np.float64]]) -> float:
         """The mean in the noised answers of some clients, or all, by their places."""

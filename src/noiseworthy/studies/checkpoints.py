@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
     """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
-    with draft.open("wb") as file:
+    # for its user alone: what clients remember may be as private as their records
+    with open(draft, "wb", opener=partial(os.open, mode=0o600)) as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
         there = _of_those_asked(fields) if checkpoint.where is not None else fields

@@ -136,7 +136,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
         raise InvalidInput("dp-fedavg needs planned local steps; plan them with methods.dp_fedavg.planner")
     problem, b = plan.problem, plan.clients_per_round
     # steps never grow: what is proved for the first holds for all
-    check_condition(problem.clipping, task, step.initial, plan.local)
+    check_condition(problem.clipping, task, step.initial, plan.local, problem.budget.relation)
     asked = problem.n_clients if problem.trust.secret else b
     return DPFedAvg(
         task=task, family=problem.family, parts=plan.parts, norm=problem.norm, clipping=problem.clipping,

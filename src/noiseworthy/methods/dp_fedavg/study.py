@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.base import LocalStep
-from noiseworthy.methods.conditions import check_condition, missing_convexity, tightest_mode
+from noiseworthy.methods.conditions import check_condition, check_mode, tightest_mode
 from noiseworthy.methods.dp_fedavg.bound import local_bound
 from noiseworthy.methods.dp_fedavg.planner import affordable, curves, plan, stated, theory_step
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
@@ -38,7 +37,8 @@ def answer(question: Question, table: FedAvgTable) -> Answer:
     that takes several by the tightest mode whose proof holds; where the number of steps is free as well,
     both are planned and the lower bound decides.
     """
-    _check_mode(question, table)
+    # before anything is planned
+    check_mode(table.clipping_mode, question.task, batch(table.batch_size))
     step = _step(table)
     if step and not leaves_free(table) and question.clip_norm is not None and not question.assumed:
         return _as_stated(question, table, step)
@@ -94,7 +94,7 @@ def _planned(question: Question, table: FedAvgTable, chosen: Mode) -> Answer:
         local = replace(made.local, batch_size=batch(table.batch_size))
         made = replace(made, local=local)
         if question.task is not None and made.step is not None and made.train:
-            check_condition(mode, question.task, made.step.initial, local)
+            check_condition(mode, question.task, made.step.initial, local, problem.budget.relation)
     lines = curves(problem, bound, made, given(table.total_iterations), table.max_iterations)
     return Answer(made, lines)
 
@@ -135,23 +135,10 @@ def _as_stated(question: Question, table: FedAvgTable, step: StepSize) -> Answer
         batch(table.batch_size),
     )
     if question.task is not None:
-        check_condition(
-            chosen[0], question.task, step.initial, LocalSteps(local_steps, batch(table.batch_size))
-        )
+        local, relation = LocalSteps(local_steps, batch(table.batch_size)), made.problem.budget.relation
+        check_condition(chosen[0], question.task, step.initial, local, relation)
     notes = (_mode_note(chosen), *_unchecked(question, chosen[0]))
     return Answer(replace(made, notes=(*made.notes, *notes)), None)
-
-
-def _check_mode(question: Question, table: FedAvgTable) -> None:
-    """A stated mode whose condition the model cannot meet is refused before anything is planned."""
-    mode, task = table.clipping_mode, question.task
-    if mode in ("B", "E") and task is not None and (missing := missing_convexity(task)):
-        raise UnsoundClaim(f"clipping mode {mode} has no proof here: {missing}; use mode C or D")
-    if mode in ("A", "B", "E") and batch(table.batch_size) is not None:
-        raise UnsoundClaim(
-            f"clipping mode {mode} is proved for full batches, got batch_size = {table.batch_size}; "
-            "leave it out, or use mode C or D"
-        )
 
 
 def _mode_note(chosen: Mode) -> str:
