@@ -498,6 +498,7 @@ def test_names_of_a_csv_are_text_as_it_is_written(tmp_path):
     ("source", "says"),
     [
         ("client_column = 'who'", "[privacy] epsilon: no column 'who' of clients in"),
+        ("client_column = ['twice']", "[privacy] epsilon: no column ['twice'] of clients in"),
         ("client_column = 'twice'", "names 'a' twice; leave one row for every client"),
         ("clients = 'who'", "must be a number, a list, { csv = "),
     ],

@@ -85,8 +85,7 @@ class _Estimator(BaseEstimator, ABC):
         schema = Schema.model_validate({**self._columns(x), _LABEL: {"role": "label", **label}})
         federation = _federation(schema.encode(_by_name(schema, x)), labels, groups, schema)
         seed = _seed(self.random_state)
-        prepared = self._prepared(federation, seed)
-        made = planned(prepared)
+        made = planned(self._prepared(federation, seed))
         if not made.plan.train:
             raise InvalidInput(f"{made.plan.outcome.rstrip('.')}; fit with a larger epsilon, or more records")
         _, task = made.prepared.trained()
@@ -210,8 +209,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
             )
         if strange := set(np.unique(found)) - set(self.classes_):
             raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
-        labels = np.searchsorted(self.classes_, found).astype(np.int32)
-        return x, labels, {"classes": _texts(self.classes_)}
+        return x, np.searchsorted(self.classes_, found).astype(np.int32), {"classes": _texts(self.classes_)}
 
     def predict(self, X: ArrayLike) -> NDArray:
         """The most probable label of each record, shape (n,)."""
@@ -220,8 +218,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of `classes_`, shape (n, K)."""
-        z = self._answers(X)
-        return self.model_.probabilities(z)
+        return self.model_.probabilities(self._answers(X))
 
 
 class NoiseworthyRegressor(RegressorMixin, _Estimator):

@@ -258,10 +258,8 @@ def _own_model(study: Study, federation: Federation) -> list[Finding]:
 
 
 def _tests(tests: int, classes: int | None) -> list[Finding]:
-    says = f"{count(tests, 'record')} test the model"
-    if classes is not None:
-        says += f", so that an accuracy is known to +-{50 / tests**0.5:.1f} points"
-    return [(warning if tests < _FEW_TESTS else note)("", says)]
+    known = f", so that an accuracy is known to +-{50 / tests**0.5:.1f} points" * (classes is not None)
+    return [(warning if tests < _FEW_TESTS else note)("", f"{count(tests, 'record')} test the model{known}")]
 
 
 def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:

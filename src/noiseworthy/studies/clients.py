@@ -73,17 +73,14 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
         values = [float(value) for value in table[column]]
     except (KeyError, ValueError, DataError) as error:
         raise ConfigError(f"{where}: no numeric column {column!r} in {path}: {error}") from None
-    columns = [*table.columns]
-    named = source.get("client_column", CLIENT_COLUMN)
+    columns, named = [*table.columns], source.get("client_column", CLIENT_COLUMN)
     if named not in columns and "client_column" not in source:
         return values
     if named not in columns:
         raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
-    names = [*table[named]]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({*table.loc[table[named].duplicated(), named]}):
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
-    return dict(zip(names, values, strict=True))
+    return dict(zip(table[named], values, strict=True))
 
 
 def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool) -> PerClient:
