@@ -218,7 +218,8 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of `classes_`, shape (n, K)."""
-        return self.model_.probabilities(self._answers(X))
+        z = self._answers(X)
+        return self.model_.probabilities(z)
 
 
 class NoiseworthyRegressor(RegressorMixin, _Estimator):
