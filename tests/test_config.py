@@ -424,6 +424,15 @@ def test_a_budget_column_that_cannot_be_read_is_named(tmp_path, source, says):
         load_study(written(tmp_path, f"{PRIVACY}epsilon = {source}"))
 
 
+def test_a_column_of_budgets_is_read_as_spreadsheets_save_it_and_never_one_of_two_of_a_name(tmp_path):
+    (tmp_path / "b.csv").write_text("client;eps\nnorth;1,5\nsouth;2\n", "utf-8-sig")
+    (tmp_path / "twice.csv").write_text("client,eps,eps\nnorth,1,100\n")
+    text = PRIVACY + 'epsilon = { csv = "b.csv", column = "eps" }'
+    assert load_study(written(tmp_path, text)).privacy.epsilon == {"north": 1.5, "south": 2.0}
+    with pytest.raises(ConfigError, match="two columns are called 'eps'"):
+        load_study(written(tmp_path, text.replace("b.csv", "twice.csv")))
+
+
 CLIENTS = "client,ward,eps\nzeta,z,0.1\nalpha,a,0.5\nmid,m,0.25\n"
 NUMBERS = {"zeta": 0.1, "alpha": 0.5, "mid": 0.25}
 PER_CLIENT = """
@@ -489,6 +498,7 @@ def test_names_of_a_csv_are_text_as_it_is_written(tmp_path):
     ("source", "says"),
     [
         ("client_column = 'who'", "[privacy] epsilon: no column 'who' of clients in"),
+        ("client_column = ['twice']", "[privacy] epsilon: no column ['twice'] of clients in"),
         ("client_column = 'twice'", "names 'a' twice; leave one row for every client"),
         ("clients = 'who'", "must be a number, a list, { csv = "),
     ],

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -27,9 +28,9 @@ from noiseworthy.methods.registry import FIRST
 from noiseworthy.model.model import Model, probed
 from noiseworthy.studies.delivery import delivered
 from noiseworthy.studies.loading import parse_study
-from noiseworthy.studies.models import open_task
+from noiseworthy.studies.opening import Opened
 from noiseworthy.studies.plan_file import planned
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.record import with_training
 from noiseworthy.studies.training import train
 
@@ -84,10 +85,9 @@ class _Estimator(BaseEstimator, ABC):
         schema = Schema.model_validate({**self._columns(x), _LABEL: {"role": "label", **label}})
         federation = _federation(schema.encode(_by_name(schema, x)), labels, groups, schema)
         seed = _seed(self.random_state)
-        prepared = self._prepared(federation, seed)
-        made = planned(prepared)
+        made = planned(self._prepared(federation, seed))
         if not made.plan.train:
-            raise InvalidInput(f"{made.plan.outcome}; fit with a larger epsilon, or more records")
+            raise InvalidInput(f"{made.plan.outcome.rstrip('.')}; fit with a larger epsilon, or more records")
         _, task = made.prepared.trained()
         run = train(made.plan, federation, task, (seed,), evaluations=1)
         record = with_training(made.record(_SOURCE), run, [seed], 0.0)
@@ -137,13 +137,16 @@ class _Estimator(BaseEstimator, ABC):
             "planning": {"public": self.public if isinstance(self.public, str) else list(self.public)},
         }
         for name, table in (self.tables or {}).items():
+            if name in ("federation", "columns", "training"):
+                raise InvalidInput(f"tables must leave out {name!r}, which X, y, groups and parameters say")
             stated[name] = {**stated.get(name, {}), **table}
         if federation.classes is None:
             stated["planning"] = {"label_scale": _LABEL_SCALE, **stated["planning"]}
         raw = {**stated, "federation": {"data": _SOURCE}, "training": {"seeds": [seed], "evaluations": 1}}
-        study = parse_study(raw)
-        task = open_task(study, federation.record_shape, federation.classes)
-        return Prepared(study, federation, task, federation.sizes, task.dimension)
+        prepared = prepare(parse_study(raw), Opened(federation, None))
+        if federation.classes is None and not prepared.study.task.intercept(self._MODEL):
+            raise InvalidInput("[task] bias must be above 0, got 0: targets are centred; leave it out")
+        return prepared
 
     def _answers(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "model_")
@@ -206,13 +209,12 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
             )
         if strange := set(np.unique(found)) - set(self.classes_):
             raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
-        labels = np.searchsorted(self.classes_, found).astype(np.int32)
-        return x, labels, {"classes": _texts(self.classes_)}
+        return x, np.searchsorted(self.classes_, found).astype(np.int32), {"classes": _texts(self.classes_)}
 
     def predict(self, X: ArrayLike) -> NDArray:
         """The most probable label of each record, shape (n,)."""
         z = self._answers(X)
-        return self.classes_[z.argmax(axis=1)]
+        return self.classes_[z.argmax(axis=1) if z.shape[1] > 1 else (z[:, 0] > 0).astype(int)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of `classes_`, shape (n, K)."""
@@ -300,6 +302,8 @@ def _federation(x: NDArray[np.float32], y: NDArray, groups: ArrayLike | None, sc
     """Clients by the values of `groups`, in sorted order; the test record is nobody's, and constant."""
     owners = np.zeros(len(x), int) if groups is None else column_or_1d(groups)
     check_consistent_length(x, owners)
+    if pd.isna(owners).any():
+        raise InvalidInput("groups has missing values; say whose those records are, or drop them")
     names = np.unique(owners)
     parts = [(x[owners == name], y[owners == name]) for name in names]
     federation = Federation.from_clients(

@@ -303,6 +303,15 @@ def test_numbers_as_they_are_are_checked_without_a_schema(run, tmp_path):
     assert "noiseworthy init drafts it" in said.out
 
 
+def test_no_accuracy_is_told_of_numbers_to_predict(run, tmp_path):
+    wards(tmp_path)
+    run("init", "wards.csv", "--label", "dose", "--client", "hospital", "--simulation")
+    said = run("check", "study.toml")
+    assert said.code == 0
+    assert "48 records test the model\n" in said.out
+    assert "an accuracy" not in said.out
+
+
 def test_data_that_ship_have_owners_to_check(run, tmp_path):
     (tmp_path / "study.toml").write_text(
         '[federation]\ndata = "wine"\nclients = 4\npartition = "iid"\n'

@@ -163,6 +163,7 @@ def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path
         (("here", "own.csv", "-o", "here"), "is the folder of the shared model"),
         (("here/model", "own.csv", "-o", "here"), "is the folder of the shared model"),
         (("here", "none.csv", "-o", "mine"), "none.csv"),
+        (("here", "empty.csv", "-o", "mine"), "empty.csv has no records to learn from"),
         (("here", "other.csv", "-o", "mine"), "'b'"),
         (("here", "digits.toml", "-o", "mine"), "[8, 8] and 10 classes, the model is for [3] and 2"),
         (("nowhere", "own.csv", "-o", "mine"), "holds no model"),
@@ -170,6 +171,7 @@ def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path
 )
 def test_what_does_not_fit_is_told_in_a_sentence(run, own, tmp_path, arguments, said):
     own.drop(columns="b").to_csv(tmp_path / "other.csv", index=False)
+    own.head(0).to_csv(tmp_path / "empty.csv", index=False)
     digits = OWNER.replace(
         '"own.csv"\nclients = 1\nclasses = ["no", "yes"]', '"digits"\nclients = 5'
     ).replace("north", "client 1")

@@ -201,6 +201,7 @@ def test_frames_are_read_as_mappings_are():
     wanted = [[-1, 0, 1, 0], [0, 1, 0, 1]]
     np.testing.assert_array_equal(schema.encode(frame), wanted)
     np.testing.assert_array_equal(schema.encode(frame.convert_dtypes()), wanted)
+    assert schema.encode(frame.head(0)).shape == (0, 4)
 
 
 def test_a_stated_value_is_no_gap_whatever_it_looks_like():

@@ -93,6 +93,43 @@ def test_a_label_that_is_no_class_is_refused():
         classifier(classes=["no", "maybe"]).fit(X, Y)
 
 
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+def test_models_of_one_output_name_both_classes(model):
+    made = classifier(tables=STATED | {"task": {"model": model}}).fit(X, Y, SITE)
+    assert made.score(X, Y) > 0.8
+    assert set(made.predict(X)) == {"no", "yes"}
+
+
+def test_what_a_study_says_of_classes_is_said_by_name_here_too():
+    weights = [{"class_weights": given} for given in ({"yes": 3.0, "no": 1.0}, [1.0, 3.0])]
+    by_name, in_order = (classifier(tables=STATED | {"task": one}).fit(X, Y, SITE) for one in weights)
+    np.testing.assert_array_equal(by_name.predict_proba(X), in_order.predict_proba(X))
+
+
+REFUSED = {
+    "trust": {"privacy": {"trust": "secure-sum"}, "algorithm": {"name": "pfa", "clients_per_round": 1}},
+    "leave out 'federation'": {"federation": {"clients": 3}},
+    "leave out 'training'": {"training": {"seeds": [5]}},
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_tables_that_say_what_cannot_be_are_refused_and_not_passed_over(says):
+    with pytest.raises((ConfigError, InvalidInput), match=says):
+        classifier(tables=STATED | REFUSED[says]).fit(X, Y, SITE)
+
+
+def test_records_without_a_group_are_refused():
+    for groups in (np.where(SITE, 1.0, np.nan), np.where(SITE, "a", None)):
+        with pytest.raises(InvalidInput, match="groups has missing values"):
+            classifier().fit(X, Y, groups)
+
+
+def test_a_regression_without_an_intercept_is_refused():
+    with pytest.raises(InvalidInput, match=r"\[task\] bias must be above 0, got 0"):
+        regressor(tables=STATED | {"task": {"bias": 0}}).fit(X, X[:, 0])
+
+
 def test_a_class_that_does_not_occur_has_its_probability():
     shares = classifier(classes=["maybe", "no", "yes"]).fit(X, Y).predict_proba(X)
     assert shares.shape == (300, 3)

@@ -11,6 +11,7 @@ from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.folder import Kept
 from noiseworthy.model.model import Model
+from noiseworthy.tasks import Reference
 from noiseworthy.tasks.models.lstm import lstm
 
 from .conftest import described, model_of
@@ -62,6 +63,7 @@ REFUSED = {
     "unknown": (FRAME.assign(agee=1), "knows no column 'agee'.*left-out"),
     "a strange value": (FRAME.assign(sex="other"), "sex.*other"),
     "a gap": (FRAME.assign(age=np.nan), "age"),
+    "one record": (FRAME.iloc[0], r"'age' must hold one value per record, got shape \(\)"),
     "no names": (np.zeros((4, 6)), r"takes columns by name \(age, sex, dose, weight\); give a frame"),
 }
 
@@ -74,6 +76,11 @@ def test_what_does_not_fit_is_refused_by_name(case):
     assert "\n" not in str(refused.value)
 
 
+def test_no_records_have_no_predictions():
+    assert of_table().predict(FRAME.head(0)).tolist() == []
+    assert of_table().predict_proba(FRAME.head(0)).shape == (0, 2)
+
+
 def test_coefficients_have_the_names_of_features_and_an_intercept():
     model = of_table()
     table = model.coefficients()
@@ -84,6 +91,14 @@ def test_coefficients_have_the_names_of_features_and_an_intercept():
     z = scaled @ table["coefficient"].to_numpy()[:-1] + table["coefficient"].iloc[-1]
     np.testing.assert_allclose(model.answers(encoded)[:, 0], z, rtol=1e-4)
     assert table["per_unit"].isna().all(), "a record that is scaled as a whole is no linear map of columns"
+
+
+def test_coefficients_of_records_that_are_seen_against_a_mean_have_names_too():
+    seen = Reference(np.full(SCHEMA.width, 0.1, np.float32), np.zeros((0, SCHEMA.width), np.float32))
+    task = {**SCALED, "reference": ["noised mean"]}
+    table = model_of(task, (SCHEMA.width,), 2, seen, schema=SCHEMA, classes=["no", "yes"]).coefficients()
+    assert table["feature"].tolist() == [*SCHEMA.feature_names, "(intercept)"]
+    assert table["per_unit"].isna().all(), "what is seen against a mean is no multiple of the column"
 
 
 def test_coefficients_per_unit_predict_from_raw_numbers():

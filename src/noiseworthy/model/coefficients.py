@@ -91,7 +91,7 @@ def _outputs(description: Description) -> list[str]:
 
 def _names(description: Description, features: int) -> list[str]:
     """Names of the numbers that the model sees."""
-    plain = _as_encoded(description)
+    plain = _as_encoded(description, moved=True)
     if plain and description.columns is not None:
         return list(description.columns.feature_names)
     shape = tuple(description.record_shape)
@@ -100,10 +100,10 @@ def _names(description: Description, features: int) -> list[str]:
     return [f"prepared[{j}]" for j in range(features)]
 
 
-def _as_encoded(description: Description) -> bool:
-    """Whether the model sees records as they are encoded, but for their norm."""
+def _as_encoded(description: Description, *, moved: bool = False) -> bool:
+    """Whether the model sees records as they are encoded, but for their norm and, if `moved`, a mean."""
     task = description.task
-    return task.pooling == 1 and task.projection is task.reference is task.features is None
+    return task.pooling == 1 and task.projection is task.features is None and (moved or not task.reference)
 
 
 def _scales(description: Description, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -209,7 +209,7 @@ def _of_clients(
     if federation is not None:
         sizes, names = federation.sizes, federation.clients
         rows = "records" if federation.persons is None else "persons"
-        said = [*_tests(len(federation.test_y)), *_sizes(sizes, names, rows)]
+        said = [*_tests(len(federation.test_y), federation.classes), *_sizes(sizes, names, rows)]
         dimension = _dimension(federation.feature_shape, federation.classes, task)
         return said + _drowned(sizes, names, dimension, terms, rows)
     if examples is None or terms is None:
@@ -257,9 +257,9 @@ def _own_model(study: Study, federation: Federation) -> list[Finding]:
     return [note("", f"[task] model: clipping forms a gradient for every record of these parameters: {told}")]
 
 
-def _tests(count: int) -> list[Finding]:
-    says = f"{count} records test the model, so that an accuracy is known to +-{50 / count**0.5:.1f} points"
-    return [(warning if count < _FEW_TESTS else note)("", says)]
+def _tests(tests: int, classes: int | None) -> list[Finding]:
+    known = f", so that an accuracy is known to +-{50 / tests**0.5:.1f} points" * (classes is not None)
+    return [(warning if tests < _FEW_TESTS else note)("", f"{count(tests, 'record')} test the model{known}")]
 
 
 def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:

@@ -6,7 +6,6 @@ the other forms have text or lists as values. A list goes by position, which onl
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from noiseworthy._tables import Delta, Number, PerClient
-from noiseworthy.errors import ConfigError
+from noiseworthy.data.frames import read_text_table
+from noiseworthy.errors import ConfigError, DataError
 
 ByName = Annotated[dict[str, Number], Field(min_length=1)]
 Stated = PerClient | ByName
@@ -66,27 +66,21 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
     if not {"csv", "column"} <= source.keys() <= {"csv", "column", "client_column"}:
         raise ConfigError(forms(where, source))
     path, column = folder / str(source["csv"]), source["column"]
+    if not path.exists():
+        raise ConfigError(f"{where}: {path} does not exist; paths start from the study's file")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            rows, columns = list(reader), reader.fieldnames or []
-        values = [float(row[column]) for row in rows]
-        if column not in columns:
-            raise KeyError(column)
-    except FileNotFoundError:
-        raise ConfigError(f"{where}: {path} does not exist; paths start from the study's file") from None
-    except (KeyError, TypeError, ValueError, OSError, csv.Error) as error:
+        table = read_text_table(path, dtype=str, keep_default_na=False)
+        values = [float(value) for value in table[column]]
+    except (KeyError, ValueError, DataError) as error:
         raise ConfigError(f"{where}: no numeric column {column!r} in {path}: {error}") from None
-    named = source.get("client_column", CLIENT_COLUMN)
+    columns, named = [*table.columns], source.get("client_column", CLIENT_COLUMN)
     if named not in columns and "client_column" not in source:
         return values
     if named not in columns:
         raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
-    names = [row[named] or "" for row in rows]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({*table.loc[table[named].duplicated(), named]}):
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
-    return dict(zip(names, values, strict=True))
+    return dict(zip(table[named], values, strict=True))
 
 
 def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool) -> PerClient:

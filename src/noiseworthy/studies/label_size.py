@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._wording import about
 from noiseworthy.errors import ConfigError, UnsoundClaim
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.stages import BoughtRanges
@@ -73,7 +74,7 @@ def said_of_size(prepared: Prepared) -> tuple[str, ...]:
     small = closer(prepared.study, prepared.ranges) is not None
     return (
         f"Noised counts of every client, for {SHARE:.0%} of its budget, say that the numbers to predict are "
-        f"about {size:.2g} in size (root mean square); "
+        f"about {about(size)} in size (root mean square); "
         + ("the plan is made for that." if small else "the plan is made for their range, which says as much.")
         + " Where their size is public, [planning] label_scale states it and costs nothing.",
     )

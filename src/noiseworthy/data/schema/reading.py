@@ -42,7 +42,7 @@ class Reading:
             outside: shape (n,); None where there is no range.
         """
         with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
-            rows = found.astype(np.float32).reshape(len(gap), -1)
+            rows = found.astype(np.float32).reshape(len(gap), *(found.shape[1:] or (1,)))
         usable = np.isfinite(rows).all(axis=1) & ~gap
         beyond = np.zeros(len(gap), bool) if outside is None else outside & ~gap
         return cls(np.where(usable[:, None], rows, np.float32(0)), gap, beyond, ~usable & ~gap)

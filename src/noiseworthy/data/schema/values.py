@@ -127,7 +127,8 @@ def columns_of(table: Any) -> dict[str, NDArray]:
     Args:
         table: a mapping of names to columns, or a pandas or polars frame.
     """
-    return {str(name): _array(table[name]) for name in (table if hasattr(table, "keys") else table.columns)}
+    names = table.keys() if hasattr(table, "keys") else table.columns
+    return {str(name): _array(table[name]) for name in names}
 
 
 def _array(column: Any) -> NDArray:
