@@ -14,6 +14,7 @@ _SHORTER = {
     "less than or equal to": "at most",
     "greater than": "above",
     "less than": "below",
+    "Input is not a valid path for <class 'pathlib.Path'>": "a path",
 }
 _HAVING = re.compile(r"(List|Dictionary|String) should have (.+?)(?: after validation, not .+)?")
 """What pydantic says of values with too few parts, or too many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -137,6 +138,39 @@ def test_study_files(run, tmp_path):
         (tmp_path / "bad.toml").write_text(deep)
         refused(run("plan", "bad.toml"), "study file bad.toml cannot be read as TOML")
     refused(run("compare", tmp_path), "cannot be read as TOML")
+
+
+def test_a_name_with_a_null_character_is_the_name_of_no_file(run, write):
+    answer = run("plan", write(SIZES_ONLY), "--set", 'columns="\\u0000"')
+    refused(answer, "file of columns", "cannot be read as TOML: embedded null")
+
+
+def test_a_value_as_long_as_a_book_is_told_by_its_ends(run, write):
+    line = refused(run("plan", write(SIZES_ONLY, privacy={"mechanism": "x" * 100_000})))
+    assert line.startswith("error: [privacy] mechanism must be 'laplace', 'gaussian' or 'none', got 'xxx")
+    assert line.endswith("xxx'")
+    assert len(line) < 2_100
+
+
+def test_a_folder_of_data_is_a_path(run, write):
+    answer = run("plan", write(SIZES_ONLY, federation={"sizes": None, "data": "digits", "data_dir": 1}))
+    refused(answer, "[federation] data_dir must be a path, got 1")
+
+
+def test_a_csv_of_many_budgets_is_read_at_once(run, write, tmp_path):
+    """To look for names that come twice took a minute for 50,000 of them."""
+    rows = "".join(f"{i},1\n" for i in [*range(50_000), 7])
+    (tmp_path / "b.csv").write_text(f"client,epsilon\n{rows}")
+    began = time.process_time()
+    answer = run("plan", write(SIZES_ONLY, privacy={"epsilon": {"csv": "b.csv", "column": "epsilon"}}))
+    refused(answer, "b.csv names '7' twice")
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("command", [["audit", "study.toml"], ["gateway", "owner.toml", "--self-audit"]])
+def test_an_audit_without_a_number_of_seconds(command, run, write):
+    write(SIZES_ONLY)
+    refused(run(*command, "--budget-seconds", "nan"), "--budget-seconds must be a number, got NaN")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from noiseworthy.cli.console import out, progress_bar, shows_progress
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Sets, StudyFile
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Sets, StudyFile, limit
 from noiseworthy.cli.steps import decide_plan, prepare_study
 
 Trials = Annotated[int | None, typer.Option(help="coins that the attacker names; by default 40,000", min=1)]
 AuditSeconds = Annotated[
-    float | None, typer.Option("--budget-seconds", help="time for the trials; by default 40", min=0)
+    float | None,
+    typer.Option("--budget-seconds", help="time for the trials; by default 40", min=0, callback=limit),
 ]
 
 

@@ -7,6 +7,7 @@ the other forms have text or lists as values. A list goes by position, which onl
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,8 +84,7 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
     if named not in columns:
         raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
     names = [row[named] or "" for row in rows]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
     return dict(zip(names, values, strict=True))
 
