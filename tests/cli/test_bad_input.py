@@ -145,11 +145,10 @@ def test_a_name_with_a_null_character_is_the_name_of_no_file(run, write):
     refused(answer, "file of columns", "cannot be read as TOML: embedded null")
 
 
-def test_a_value_as_long_as_a_book_is_told_by_its_ends(run, write):
-    line = refused(run("plan", write(SIZES_ONLY, privacy={"mechanism": "x" * 100_000})))
-    assert line.startswith("error: [privacy] mechanism must be 'laplace', 'gaussian' or 'none', got 'xxx")
-    assert line.endswith("xxx'")
-    assert len(line) < 2_100
+def test_a_value_as_long_as_a_book_is_told_by_its_beginning(run, write):
+    for value in ("x" * 100_000, list(range(2_000))):
+        line = refused(run("plan", write(SIZES_ONLY, privacy={"mechanism": value})), "or 'none', got ")
+        assert len(line) < 400
 
 
 def test_a_folder_of_data_is_a_path(run, write):
@@ -299,6 +298,20 @@ def test_a_run_folder_that_is_a_file(run, write, site_records, tmp_path):
     (tmp_path / "taken").write_text("mine")
     answer = run("train", write(OWN), "--out", "taken")
     refused(answer, "run folder taken cannot be written", "choose another with --out")
+
+
+@pytest.mark.parametrize("command", ["plan", "train", "advise", "audit", "compare", "sweep"])
+@pytest.mark.parametrize("place", ["own.csv/here", "loop", "loop/here"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_planned(
+    command, place, run, write, site_records, tmp_path, monkeypatch
+):
+    """Minutes of trials were made before advice had no place."""
+    monkeypatch.setattr("noiseworthy.studies.plan_file.plan_study", None)
+    monkeypatch.setattr("noiseworthy.sweeps.advisor.advise", None)
+    site_records("csv")
+    (tmp_path / "loop").symlink_to("loop")
+    over = ("--over", "privacy.epsilon=1,2") if command == "sweep" else ()
+    refused(run(command, write(OWN), *over, "--out", place), place, "cannot be written", "choose another")
 
 
 LONG = "n" * 300

@@ -48,7 +48,7 @@ COMMANDS = (
 GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
-_INTERRUPTED, _LONGEST = 130, 2_000
+_INTERRUPTED = 130
 _OF_EXTRA = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
 """A requirement of an extra, as the installation states it."""
 _OF_DEVELOPERS = ("test", "site")
@@ -96,17 +96,11 @@ def main() -> None:
         if (complaint := _complaint(error)) is None:
             raise
         for one in complaint:
-            print(f"error: {_in_short(shown(concealed(' '.join(one.split()))))}", file=sys.stderr)
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print("interrupted", file=sys.stderr)
     raise SystemExit(code)
-
-
-def _in_short(line: str) -> str:
-    """A line without its middle, where a value in it is a book."""
-    half = _LONGEST // 2
-    return line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
 def _complaint(error: Any) -> Sequence[str] | None:

@@ -21,15 +21,9 @@ AuditSeconds = Annotated[
 
 @shows_progress
 def audit(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    plan: PlanJson = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    trials: Trials = None,
-    seconds: AuditSeconds = None,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, out_folder: OutFolder = None, plan: PlanJson = None, data: DataDir = None,
+    as_json: AsJson = False, trials: Trials = None, seconds: AuditSeconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, sets=sets, plan=plan, folder=folder, trains=False)

@@ -139,7 +139,10 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
     if values.dtype != object:
         return values
     if bad := sum(not isinstance(value, str | int) for value in values):
-        raise DataError(f"{name}: column {column!r} has {bad} missing values; drop those records first")
+        raise DataError(
+            f"{name}: column {column!r} has {bad} missing values, which NA, null and the like are too; write "
+            "something else for a value of such a name, or drop those records first"
+        )
     return values.astype(str)
 
 

@@ -75,12 +75,9 @@ def verify(folder: Path, key: Path, today: date) -> Card:
     told = json.loads(card)
     until = told.get("valid_until")
     if until is not None and today > date.fromisoformat(until):
-        raise DataError(f"{folder / FILE} was valid until {until}; ask {_who(told)} for another")
+        who = told.get("responsible") or "who signed it"
+        raise DataError(f"{folder / FILE} was valid until {until}; ask {who} for another")
     return told
-
-
-def _who(card: Card) -> str:
-    return card.get("responsible") or "who signed it"
 
 
 def _card(folder: Path) -> bytes:

@@ -15,20 +15,14 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
+from noiseworthy._places import synced
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.answers import Charge
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
 from noiseworthy.privacy.durable.reading import read_ledger
-from noiseworthy.privacy.durable.storage import (
-    APPLICATION,
-    BACKUP,
-    connected,
-    files_of,
-    named_errors,
-    sync_folder,
-)
+from noiseworthy.privacy.durable.storage import APPLICATION, BACKUP, connected, files_of, named_errors
 from noiseworthy.privacy.durable.witness import Seen, Witness, seen_now
 
 _UNKNOWN = b"not known: spent since a backup"
@@ -73,7 +67,7 @@ def restore(backup: Path, path: Path) -> None:
             ledger.verify()
         with named_errors(path):
             os.rename(draft, path)
-            sync_folder(path.parent)
+            synced(path.parent)
     finally:
         for file in files_of(draft):
             file.unlink()
@@ -98,8 +92,7 @@ def accept(
         raise InvalidInput(
             f"part that was spent must be at least 0, got {float(part):g}; leave it out for all"
         )
-    if not path.is_file():
-        raise LedgerError(f"{path} does not exist; give the ledger that was put back")
+    read_ledger(path).close()  # what is none, such as a file that was cut to nothing, becomes none
     with DurableLedger(path, connected(path)) as ledger:
         ledger.verify()
         seen = None if witness is None else witness.read(ledger._identity)
@@ -143,7 +136,7 @@ def _copy(ledger: DurableLedger, destination: Path, mark: int) -> None:
                 ledger._db.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.execute(f"PRAGMA application_id = {mark}")
-            sync_folder(destination.parent)
+            synced(destination.parent)
             read_ledger(destination).close()  # verifies it
         except BaseException:
             destination.unlink()
