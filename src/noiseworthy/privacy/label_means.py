@@ -53,9 +53,7 @@ class LabelMean(NamedTuple):
         """What clients tell for the smallest of `SHARES` that tells it `CLOSE`, or the largest.
 
         Args:
-            sizes: records of each client, shape (N,).
-            budget: of which a share is spent, for one record of a client.
-            family: the noise.
+            sizes, budget, family: as `privacy.means.MeanRelease.of`.
             least, most: public ends of the labels, one below the other.
 
         Example:

@@ -98,11 +98,7 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
 
 
 def check_can_be_made(folder: Path) -> None:
-    """Refuse a run folder that cannot be made, before minutes of planning for it; makes nothing.
-
-    Raises:
-        DataError: its first part that is there is no folder, or one that may not be written to.
-    """
+    """Refuse a run folder that cannot be made, with a `DataError` and before minutes of planning for it."""
     there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise DataError(
