@@ -37,22 +37,13 @@ def writing(place: Path | str, remedy: str = "choose another with --out") -> Ite
         raise DataError(f"{place} cannot be written ({error}); {remedy}") from None
 
 
-def synced(place: Path) -> None:
-    """Make a file's content, or the new names in a folder, survive a loss of power."""
-    handle = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
-def whole(place: Path, mode: int | None = None, *, durable: bool = False) -> Iterator[Path]:
+def whole(place: Path, mode: int | None = None) -> Iterator[Path]:
     """A draft of a file, which takes the file's place once it is written: whole, or not at all.
 
     What is there and is no file, such as a pipe, is written to itself; what links to a file goes on to do so.
     A file that may not be written to is not replaced, and one that is there keeps its mode unless another is
-    stated. One that is `durable` survives a loss of power from then on.
+    stated.
     """
     from tempfile import TemporaryDirectory  # here, because few commands that are told by a start write
 
@@ -68,16 +59,12 @@ def whole(place: Path, mode: int | None = None, *, durable: bool = False) -> Ite
         if there and mode is None:
             shutil.copymode(place, draft)
         yield draft
-        if durable:
-            synced(draft)
         os.replace(draft, place)
-    if durable:
-        synced(place.parent)
 
 
-def write_whole(place: Path, content: str | bytes, mode: int | None = None, *, durable: bool = False) -> None:
+def write_whole(place: Path, content: str | bytes, mode: int | None = None) -> None:
     """Write a file as `whole` does, text as UTF-8."""
-    with whole(place, mode, durable=durable) as draft:
+    with whole(place, mode) as draft:
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
 
 

@@ -46,11 +46,6 @@ def non_negative(name: str, value: ArrayLike, *, remedy: str = "") -> Real:
     return _all(name, array, np.isfinite(array) & (array >= 0), "be finite and at least 0", remedy)
 
 
-def limit(name: str, value: float) -> float:
-    """A time after which something ends, at least 0; infinity is no limit, and NaN would be none unsaid."""
-    return float(_all(name, array := _numbers(name, value), array >= 0, "be at least 0", ""))
-
-
 def in_unit_interval(name: str, value: ArrayLike, *, closed_left: bool, remedy: str = "") -> Real:
     """Numbers in [0, 1) or, with `closed_left` false, in (0, 1)."""
     array = _numbers(name, value)

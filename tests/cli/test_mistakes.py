@@ -183,7 +183,7 @@ MISTAKES = {
     "infinity": Mistake(("column 'bmi' has 1 NaN or infinite values",), table=cell("bmi", np.inf)),
     "a label is missing": Mistake(("column 'label' has 1 missing values",), table=cell("label", None)),
     "a client called NA": Mistake(
-        ("column 'client' has 20 missing values, which NA, null and the like are too; write something",),
+        ("column 'client' has 20 missing values, as NA and null are; rename those that are none",),
         table=lambda one: one.replace({"client": {"north": "NA"}}),
     ),
     "a client called NA in a table with columns": Mistake(

@@ -31,7 +31,7 @@ Seeds = Annotated[
 
 def limit(seconds: float | None) -> float | None:
     """The time of an audit, checked before anything is planned for it: `min=0` lets NaN pass."""
-    return None if seconds is None else check.limit("--budget-seconds", seconds)
+    return None if seconds is None else float(check.non_negative("--budget-seconds", seconds))
 
 
 def numbers(name: str, text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from noiseworthy._places import write_whole
 from noiseworthy._tables import Part, Table
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.errors import ConfigError, GatewayError
 from noiseworthy.privacy.durable.chain import HEAD, Head
+from noiseworthy.privacy.durable.storage import sync_folder
 
 FILE = "ledgers.json"
 _ROUNDING = 1e-9
@@ -106,4 +107,10 @@ class KnownLedgers:
         for owner, change in changes.items():
             ledgers, data = everything.setdefault(owner, {}), self.data_sets[owner]
             ledgers[data] = ledgers.get(data, _Known()).model_copy(update=change)
-        write_whole(self.path, _TABLE.dump_json(everything, indent=1), durable=True)
+        draft = self.path.with_name(f".{self.path.name}")
+        with draft.open("wb") as file:
+            file.write(_TABLE.dump_json(everything, indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+        sync_folder(self.path.parent)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noiseworthy._places import whole
 from noiseworthy.data.files import read_npz
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Head
+from noiseworthy.privacy.durable.storage import sync_folder
 
 FILE = "checkpoint.npz"
 _MEMORIES = ("memory", "server")
@@ -42,12 +43,17 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
             is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with whole(folder / FILE, durable=True) as draft, draft.open("wb") as file:
+    draft = folder / f".{FILE}"
+    with draft.open("wb") as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
         there = _of_those_asked(fields) if checkpoint.where is not None else fields
         there = {name: value for name, value in there.items() if value is not None}
         np.savez(file, fingerprint=mark, ledger=ledger, **there, **leaves)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, folder / FILE)
+    sync_folder(folder)
 
 
 def _of_those_asked(fields: dict[str, Any]) -> dict[str, Any]:

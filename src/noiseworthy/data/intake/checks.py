@@ -66,8 +66,7 @@ def check_columns(
     for one in wanted:
         found += _wrong(one, table[one.name], readings[one.name])
     owners, marks = (
-        np.array(read(table[one])) if one and one in table else None
-        for one, read in ((schema.client, names), (schema.split, keys))
+        np.array(names(table[one])) if one and one in table else None for one in (schema.client, schema.split)
     )
     found += _owners(schema.client, owners) + _marks(schema.split, marks)
     found += _persons(schema.person, table, owners)

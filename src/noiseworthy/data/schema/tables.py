@@ -12,7 +12,7 @@ from noiseworthy._names import nearest
 from noiseworthy.data.labels import Labels
 from noiseworthy.data.schema.reading import many
 from noiseworthy.data.schema.schema import Schema, check_nothing_wrong, missing
-from noiseworthy.data.schema.values import NAMELESS, columns_of, keys, names
+from noiseworthy.data.schema.values import NAMELESS, columns_of, names
 
 
 def stated_examples(
@@ -52,10 +52,7 @@ def stated_examples(
     said += missing(columns, [one.name for one in wanted])
     readings = schema.read(columns, name, usable)
     said += schema.wrong(columns, readings)
-    owners, marks = (
-        np.array(read(columns[one])) if one and one in columns else None
-        for one, read in zip(others, (names, keys), strict=True)
-    )
+    owners, marks = (np.array(names(columns[one])) if one and one in columns else None for one in others)
     said += _gaps(owners, schema.client) + _unmarked(marks, schema.split)
     said += _many_records(columns, schema, owners)
     check_nothing_wrong(said, name)

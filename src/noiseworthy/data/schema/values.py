@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
 """Texts in small letters that are gaps in every column, unless a column states them among its values."""
 NAMELESS = "say whose those records are, or drop them; NA, null and the like are names of nobody"
-"""What to do about records of nobody."""
 YES, NO = frozenset({"yes", "y", "true", "t", "1"}), frozenset({"no", "n", "false", "f", "0"})
 _POINT = re.compile(r"([+-]?\d+)\.(\d*?)0*")
 
@@ -50,10 +49,8 @@ def keys(values: NDArray) -> list[str]:
 
 
 def names(values: NDArray) -> list[str]:
-    """Whose each record is, n names; the empty text where a cell does not say.
-
-    Nobody is called NA: records of many would be one person's row, or one client's, for which nobody answers.
-    """
+    """Whose each record is, n names; the empty text where a cell does not say."""
+    # nobody is called NA: records of many would be one person's row, or one client's, who answers for none
     return ["" if text.lower() in GAPS else text for text in keys(values)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from noiseworthy._jax import jax, jnp
-from noiseworthy._places import write_whole
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.methods.local import Memory
+from noiseworthy.privacy.durable.storage import sync_folder
 
 
 class Remembered(NamedTuple):
@@ -62,9 +63,20 @@ class Memories:
         if not leaves:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = wire.pack({"release": release, "leaves": leaves})
-        write_whole(self._path(run), content, 0o600, durable=True)
+        path = self._path(run)
+        written = path.with_suffix(f".{os.getpid()}")
+        _write(written, wire.pack({"release": release, "leaves": leaves}))
+        written.replace(path)
+        sync_folder(self.folder)
 
     def _path(self, run: str) -> Path:
         name = hashlib.sha256(wire.pack([self.owner, run])).hexdigest()[:32]
         return self.folder / f"{name}.memory"
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -15,14 +15,20 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
-from noiseworthy._places import synced
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.answers import Charge
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
 from noiseworthy.privacy.durable.reading import read_ledger
-from noiseworthy.privacy.durable.storage import APPLICATION, BACKUP, connected, files_of, named_errors
+from noiseworthy.privacy.durable.storage import (
+    APPLICATION,
+    BACKUP,
+    connected,
+    files_of,
+    named_errors,
+    sync_folder,
+)
 from noiseworthy.privacy.durable.witness import Seen, Witness, seen_now
 
 _UNKNOWN = b"not known: spent since a backup"
@@ -67,7 +73,7 @@ def restore(backup: Path, path: Path) -> None:
             ledger.verify()
         with named_errors(path):
             os.rename(draft, path)
-            synced(path.parent)
+            sync_folder(path.parent)
     finally:
         for file in files_of(draft):
             file.unlink()
@@ -136,7 +142,7 @@ def _copy(ledger: DurableLedger, destination: Path, mark: int) -> None:
                 ledger._db.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.execute(f"PRAGMA application_id = {mark}")
-            synced(destination.parent)
+            sync_folder(destination.parent)
             read_ledger(destination).close()  # verifies it
         except BaseException:
             destination.unlink()

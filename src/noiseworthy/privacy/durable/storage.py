@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from noiseworthy._places import synced
 from noiseworthy.errors import LedgerError
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 
@@ -106,7 +105,7 @@ def connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         if new:
-            synced(path.parent)
+            sync_folder(path.parent)
     return db
 
 
@@ -212,3 +211,12 @@ def _reason(error: str) -> str:
     if "readonly" in error or "read-only" in error or "unable to open" in error or "permission" in error:
         return "cannot be written; make its folder writable or name another, nothing was spent"
     return "is damaged; put its latest backup back with noiseworthy ledger restore, nothing was spent"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a file's new name survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

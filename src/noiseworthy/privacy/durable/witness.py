@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from noiseworthy._places import write_whole
 from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
 from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.chain import Head
+from noiseworthy.privacy.durable.storage import sync_folder
 
 _VERSION = 1
 
@@ -103,8 +103,14 @@ class Witness:
         """
         fields = seen.fields()
         signed = {**fields, "signature": _signature(identity, fields)}
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            write_whole(self.path, json.dumps(signed, indent=1), 0o600, durable=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(signed, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+            sync_folder(self.path.parent)
         except OSError as error:
             raise Unwitnessed(
                 f"witness {self.path} cannot be written ({error}); mount its disk or free space, what was "
