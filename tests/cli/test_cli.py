@@ -369,6 +369,16 @@ def test_the_module_exits_as_main_does_and_the_program_is_main(tmp_path):
     assert program == {"noiseworthy": "noiseworthy.__main__:main"}
 
 
+def test_a_full_disk_is_told_in_a_line():
+    """What the system says of it names no file, and it ended in a traceback."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "noiseworthy", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: what is written to cannot be used: No space left on device; name")
+    assert "Traceback" not in done.stderr
+
+
 LOADING = """
 import os, signal, sys
 class Stopped:
