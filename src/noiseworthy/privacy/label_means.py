@@ -32,8 +32,7 @@ class LabelMean(NamedTuple):
     """How clients release the mean of their labels, by public facts alone.
 
     Attributes:
-        release: of every client.
-        weights: of their answers, by records over noise, with the sum 1, shape (N,).
+        release, weights: as those of `privacy.means.MeanRelease`.
         deviation: of the noise in the weighted answer.
         share: of every budget, that it costs.
         least, most: public ends [lo, hi] that labels are kept within.
