@@ -71,6 +71,12 @@ def test_an_unknown_key_is_refused_in_every_table_with_the_allowed_ones(table, k
         assert allowed in text
 
 
+@pytest.mark.parametrize("raw", [None, [], 3, "study.toml"])
+def test_what_is_no_dictionary_is_no_study(raw):
+    with pytest.raises(ConfigError, match="a study must be a dictionary of tables, got"):
+        parse_study(raw)
+
+
 def test_an_unknown_table_is_refused_with_the_allowed_ones():
     text = complaint({**MINIMAL, "privcy": {}})
     assert text.startswith("[privcy] is not a key")

@@ -1,5 +1,18 @@
-"""`python -m noiseworthy` is the command line."""
+"""`noiseworthy` and `python -m noiseworthy` are the command line."""
 
-from noiseworthy.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Entry point: whoever interrupts a command is told so in a line, also while it is being loaded."""
+    try:
+        from noiseworthy.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ _SHORTER = {
     "less than or equal to": "at most",
     "greater than": "above",
     "less than": "below",
+    "Input is not a valid path for <class 'pathlib.Path'>": "a path",
 }
 _HAVING = re.compile(r"(List|Dictionary|String) should have (.+?)(?: after validation, not .+)?")
 """What pydantic says of values with too few parts, or too many."""
@@ -119,10 +120,10 @@ class _File:
             says = first["msg"].removeprefix("Value error, ")
             return says if says.startswith("[") else f"{where} {says}".lstrip()
         if first["type"] in ("model_type", "is_instance_of"):
-            return f"{where} must be a table, got {first['input']!r}"
+            return f"{where} must be a table, got {first['input']!r:.200}"
         allowed = " or ".join(dict.fromkeys(_allowed(one["msg"]) for one in alike))
         near = _near(first["input"], re.findall(r"'([^']*)'", allowed))
-        return f"{where} must be {allowed}, got {first['input']!r}{_suggested([*map(repr, near)])}"
+        return f"{where} must be {allowed}, got {first['input']!r:.200}{_suggested([*map(repr, near)])}"
 
     def _unknown(self, where: str, location: Location) -> str:
         """A key that there is not, with those that there are, and where it may belong."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,37 @@ def writing(place: Path | str, remedy: str = "choose another with --out") -> Ite
         raise DataError(f"{place} cannot be written ({error}); {remedy}") from None
 
 
+@contextmanager
+def whole(place: Path, mode: int | None = None) -> Iterator[Path]:
+    """A draft of a file, which takes the file's place once it is written: whole, or not at all.
+
+    What is there and is no file, such as a pipe, is written to itself; what links to a file goes on to do so.
+    A file that may not be written to is not replaced, and one that is there keeps its mode unless another is
+    stated.
+    """
+    from tempfile import TemporaryDirectory  # here, because few commands that are told by a start write
+
+    place = Path(os.path.realpath(place))
+    if (there := place.exists()) and not place.is_file():
+        yield place
+        return
+    if there:
+        place.open("r+b").close()
+    with TemporaryDirectory(prefix=".", dir=place.parent) as beside:
+        draft = Path(beside) / place.name
+        draft.touch(0o666 if mode is None else mode)
+        if there and mode is None:
+            shutil.copymode(place, draft)
+        yield draft
+        os.replace(draft, place)
+
+
+def write_whole(place: Path, content: str | bytes, mode: int | None = None) -> None:
+    """Write a file as `whole` does, text as UTF-8."""
+    with whole(place, mode) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def once(place: Path | None, compute: Callable[[], NDArray]) -> NDArray:
     """What was kept at a place, else computed, and kept there if it is within the bound.
 
@@ -59,10 +91,8 @@ def once(place: Path | None, compute: Callable[[], NDArray]) -> NDArray:
 def _keep(place: Path, rows: NDArray) -> None:
     """Write a file beside its final name, move it there, and remove old ones beyond the bound."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = place.with_suffix(f".{os.getpid()}")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with whole(place, 0o600) as draft, draft.open("wb") as file:
         np.save(file, rows)
-    os.replace(draft, place)
     files = sorted(place.parent.glob("*.npy"), key=lambda file: file.stat().st_mtime)
     total = sum(file.stat().st_size for file in files)
     for file in files[:-1]:

@@ -100,7 +100,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
         raise ConfigError(f"{what} {path} does not exist; give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{what} {path} cannot be read as TOML: {error}") from None
     try:
         return tomllib.loads(text)

@@ -137,3 +137,10 @@ def test_what_cannot_be_audited_is_refused_by_name(plans, change, words):
 def test_no_trials_are_refused(plans):
     with pytest.raises(InvalidInput, match="trials"):
         audit(plans["fedsgd-dpc gaussian"](), Effort(trials=0))
+
+
+def test_a_time_that_is_none_is_refused():
+    """NaN seconds were no limit."""
+    for seconds in (float("nan"), -1.0):
+        with pytest.raises(InvalidInput, match="seconds must be"):
+            Effort(seconds=seconds)

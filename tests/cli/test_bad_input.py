@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -139,6 +140,38 @@ def test_study_files(run, tmp_path):
     refused(run("compare", tmp_path), "cannot be read as TOML")
 
 
+def test_a_name_with_a_null_character_is_the_name_of_no_file(run, write):
+    answer = run("plan", write(SIZES_ONLY), "--set", 'columns="\\u0000"')
+    refused(answer, "file of columns", "cannot be read as TOML: embedded null")
+
+
+def test_a_value_as_long_as_a_book_is_told_by_its_beginning(run, write):
+    for value in ("x" * 100_000, list(range(2_000))):
+        line = refused(run("plan", write(SIZES_ONLY, privacy={"mechanism": value})), "or 'none', got ")
+        assert len(line) < 400
+
+
+def test_a_folder_of_data_is_a_path(run, write):
+    answer = run("plan", write(SIZES_ONLY, federation={"sizes": None, "data": "digits", "data_dir": 1}))
+    refused(answer, "[federation] data_dir must be a path, got 1")
+
+
+def test_a_csv_of_many_budgets_is_read_at_once(run, write, tmp_path):
+    """To look for names that come twice took a minute for 50,000 of them."""
+    rows = "".join(f"{i},1\n" for i in [*range(50_000), 7])
+    (tmp_path / "b.csv").write_text(f"client,epsilon\n{rows}")
+    began = time.process_time()
+    answer = run("plan", write(SIZES_ONLY, privacy={"epsilon": {"csv": "b.csv", "column": "epsilon"}}))
+    refused(answer, "b.csv names '7' twice")
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("command", [["audit", "study.toml"], ["gateway", "owner.toml", "--self-audit"]])
+def test_an_audit_without_a_number_of_seconds(command, run, write):
+    write(SIZES_ONLY)
+    refused(run(*command, "--budget-seconds", "nan"), "--budget-seconds must be a number, got NaN")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_features_that_are_no_numbers(value, run, write, site_records):
     site_records("csv", b=np.r_[np.zeros(89), value])
@@ -265,6 +298,20 @@ def test_a_run_folder_that_is_a_file(run, write, site_records, tmp_path):
     (tmp_path / "taken").write_text("mine")
     answer = run("train", write(OWN), "--out", "taken")
     refused(answer, "run folder taken cannot be written", "choose another with --out")
+
+
+@pytest.mark.parametrize("command", ["plan", "train", "advise", "audit", "compare", "sweep"])
+@pytest.mark.parametrize("place", ["own.csv/here", "loop", "loop/here"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_planned(
+    command, place, run, write, site_records, tmp_path, monkeypatch
+):
+    """Minutes of trials were made before advice had no place."""
+    monkeypatch.setattr("noiseworthy.studies.plan_file.plan_study", None)
+    monkeypatch.setattr("noiseworthy.sweeps.advisor.advise", None)
+    site_records("csv")
+    (tmp_path / "loop").symlink_to("loop")
+    over = ("--over", "privacy.epsilon=1,2") if command == "sweep" else ()
+    refused(run(command, write(OWN), *over, "--out", place), place, "cannot be written", "choose another")
 
 
 LONG = "n" * 300

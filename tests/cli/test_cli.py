@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.metadata import entry_points
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -364,8 +365,37 @@ def test_the_module_exits_as_main_does_and_the_program_is_main(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "error: study file missing.toml does not exist; give the path of a TOML file\n"
-    (program,) = entry_points(group="console_scripts", name="noiseworthy")
-    assert program.value == "noiseworthy.cli:main"
+    program = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert program == {"noiseworthy": "noiseworthy.__main__:main"}
+
+
+def test_a_full_disk_is_told_in_a_line():
+    """What the system says of it names no file, and it ended in a traceback."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "noiseworthy", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: what is written to cannot be used: No space left on device; name")
+    assert "Traceback" not in done.stderr
+
+
+LOADING = """
+import os, signal, sys
+class Stopped:
+    def find_spec(self, name, path=None, target=None):
+        if name == "noiseworthy.cli.training":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Stopped())
+sys.argv = ["noiseworthy", "plan", "missing.toml"]
+from noiseworthy.__main__ import main
+main()
+"""
+
+
+def test_an_interrupt_while_it_is_loaded_is_told_in_a_line():
+    """Its first sixth of a second, in which commands are loaded, ended in a traceback."""
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_fault_of_ours_is_not_blamed_on_the_user(run, write, monkeypatch):

@@ -31,6 +31,14 @@ rounds = 2
 clients_per_round = 1
 step_size = 0.1
 """
+COLUMNS = """\
+[columns]
+age = { kind = "number", center = 0.0, step = 1.0 }
+bmi = { kind = "left-out" }
+chol = { kind = "left-out" }
+label = { role = "label", classes = ["no", "yes"] }
+client = { role = "client" }
+"""
 Change = tuple[str, str]
 
 
@@ -174,6 +182,15 @@ MISTAKES = {
     "a gap": Mistake(("column 'bmi' has 1 NaN or infinite values",), table=cell("bmi", None)),
     "infinity": Mistake(("column 'bmi' has 1 NaN or infinite values",), table=cell("bmi", np.inf)),
     "a label is missing": Mistake(("column 'label' has 1 missing values",), table=cell("label", None)),
+    "a client called NA": Mistake(
+        ("column 'client' has 20 missing values, as NA and null are; rename those that are none",),
+        table=lambda one: one.replace({"client": {"north": "NA"}}),
+    ),
+    "a client called NA in a table with columns": Mistake(
+        ("column 'client' has 20 missing values; say whose", "NA, null and the like are names of nobody"),
+        study=("[algorithm]", f"{COLUMNS}[algorithm]"),
+        table=lambda one: one.replace({"client": {"north": "NA"}}),
+    ),
     "one class alone": Mistake(
         ("column 'label' must hold at least two classes, got only ['yes']",),
         table=lambda one: one.assign(label="yes"),

@@ -91,6 +91,22 @@ def test_scores_of_the_model_are_in_its_record(trained, tmp_path):
     assert training["metrics"]["auc"] > 0.7
 
 
+def test_a_kill_while_predictions_are_written_leaves_those_of_before(run, trained, monkeypatch, tmp_path):
+    assert run("predict", "here", "new.csv", "-o", "out.csv").code == 0
+    before, names = (tmp_path / "out.csv").read_bytes(), {path.name for path in tmp_path.iterdir()}
+    whole = pd.DataFrame.to_csv
+
+    def killed(table, place, **options):
+        whole(table.head(3), place, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", killed)
+    for name in ("out.csv", "other.csv"):
+        assert run("predict", "here", "new.csv", "-o", name).code == 130
+    assert (tmp_path / "out.csv").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
 WRONG = {
     "no such run": (("predict", "none", "new.csv", "-o", "out.csv"), "none holds no model"),
     "no such file": (("predict", "here", "gone.csv", "-o", "out.csv"), "no file gone.csv"),

@@ -8,6 +8,7 @@ import pytest
 from noiseworthy.data.intake.checks import check_columns, check_norm
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.tables import stated_examples
+from noiseworthy.data.schema.values import NAMELESS
 from noiseworthy.errors import DataError
 
 N = 40
@@ -74,7 +75,7 @@ def test_everything_that_is_refused_is_found_at_once():
             "ill",
             "1 value other than one of the classes 'no', 'yes'; state all classes, or drop those records",
         ),
-        ("site", "1 missing value; say whose those records are, or drop them"),
+        ("site", f"1 missing value; {NAMELESS}"),
     ]
     cells = {one.says.split(";")[0]: one.examples for one in findings if one.level == "refused"}
     assert cells["1 missing value"] == ("in record 6",)

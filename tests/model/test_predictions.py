@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.folder import Kept
 from noiseworthy.model.model import Model
-from noiseworthy.tasks import Reference
+from noiseworthy.tasks import Reference, model_task
 from noiseworthy.tasks.models.lstm import lstm
 
 from .conftest import described, model_of
@@ -135,6 +136,24 @@ def test_an_svm_names_classes_and_gives_no_probabilities():
         model.predict_proba(FRAME)
 
 
+def test_no_records_of_a_regression_have_no_numbers():
+    model = model_of({"model": "linear"}, (3,), None)
+    assert model.predict(np.zeros((0, 3), np.float32)).shape == (0,)
+
+
+def test_a_network_of_ones_own_may_answer_with_a_bare_number():
+    """It was trained, paid for, and then could be neither measured nor used."""
+    x, theta = np.array([[1.0, 0.0], [-2.0, 0.0]], np.float32), np.array([1.0, 0.0], np.float32)
+    for loss, told in (("logistic", ["class 1", "class 0"]), ("squared", [1.0, -2.0])):
+        task = model_task(lambda w, x: x @ w["w"], {"w": jnp.zeros(2)}, loss)
+        kept = described({"model": "own:make"}, (2,), 2 if loss == "logistic" else None)
+        model = Model(Kept(kept, theta, None), task)
+        assert model.predict(x).tolist() == told
+        assert model.measured(x, np.array([1, 0])) is not None
+    with pytest.raises(InvalidInput, match="a regression gives no probabilities"):
+        model.predict_proba(x)
+
+
 def test_a_network_has_no_coefficients():
     with pytest.raises(InvalidInput, match="cnn is no linear model"):
         model_of({"model": "cnn"}, (8, 8), 3).coefficients()
@@ -201,3 +220,12 @@ def test_the_name_of_a_weight_in_a_card_is_data():
     weight = {"role": "weight", "range": [0.0, 4.0], "step": 2.0}
     schema = Schema.model_validate({**COLUMNS, "<b>*own*": weight})
     assert "a record counts by '\\<b\\>\\*own\\*', 1 for 2" in of_table(schema=schema).card
+
+
+def test_outputs_that_are_no_numbers_name_no_class(logistic):
+    """They were told as the first class."""
+    z = logistic.answers(np.zeros((3, *logistic.description.record_shape), np.float32))
+    z[1] = np.nan
+    with pytest.raises(DataError, match="answers 1 of 3 records with NaN, which names no class"):
+        logistic.named(z)
+    assert len(logistic.named(z[[0, 2]])) == 2

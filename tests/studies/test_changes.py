@@ -51,6 +51,30 @@ def test_a_whole_table_can_be_set_and_a_key_inside_what_is_stated_by_name():
     assert raw["privacy"] == {"epsilon": 1.0}
 
 
+COLUMNS = """
+[columns]
+ill = { role = "label", classes = ["no", "yes"] }
+age = { kind = "number", range = [20, 80] }
+"""
+
+
+def test_columns_are_named_by_their_table(path):
+    """Every key of [columns] was refused, for there were "columns" alone."""
+    path.write_text(STUDY.replace("sizes = [100, 200]", 'data = "own.csv"') + COLUMNS)
+    study = load_study(path, changes_of(["columns.age.range=[0, 99]", "columns.site.role=client"]))
+    assert study.columns.columns[1].range == (0, 99)
+    assert study.columns.client == "site"
+    with pytest.raises(ConfigError, match=r"\[columns\] age.* rnge"):
+        load_study(path, changes_of(["columns.age.rnge=[0, 99]"]))
+
+
+def test_columns_that_lie_in_a_file_are_changed_there(path):
+    (path.parent / "columns.toml").write_text(COLUMNS.partition("]")[2])
+    path.write_text('columns = "columns.toml"\n' + STUDY.replace("sizes = [100, 200]", 'data = "own.csv"'))
+    with pytest.raises(ConfigError, match=r"columns.age.range: the columns lie in columns.toml; change them"):
+        load_study(path, changes_of(["columns.age.range=[0, 99]"]))
+
+
 @pytest.mark.parametrize(
     ("stated", "said"),
     [

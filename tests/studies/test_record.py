@@ -141,6 +141,7 @@ def test_a_record_of_before_versions_is_read_in_the_layout_of_now(record, tmp_pa
     ("change", "said"),
     [
         (lambda record: record | {"more": 1}, "more: extra inputs are not permitted"),
+        (lambda record: record | {"study": {"task": None}}, "study.task: input should be a valid dict"),
         (lambda record: record | {"record_version": 3}, "record_version: input should be 2"),
         (lambda record: record | {"plan": record["plan"] | {"rounds": 4.5}}, "plan.rounds: input should be"),
         (lambda record: {k: v for k, v in record.items() if k != "training"}, "training: field required"),

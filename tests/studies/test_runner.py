@@ -108,6 +108,13 @@ def test_a_folder_of_another_run_is_not_resumed(change, prepared, plan, tmp_path
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("seeds", [[], [-1], [1.5], [2**32], [True], ["0"]])
+def test_what_is_no_seed_is_refused_before_anything_is_written(seeds, prepared, plan, tmp_path):
+    with pytest.raises(InvalidInput, match="seeds must be"):
+        train(plan, *prepared.trained(), seeds, folder=tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_another_federation_than_planned_is_refused(prepared, plan):
     federation, task = prepared.trained()
     with pytest.raises(DataError, match="plan again, because noise depends on them"):

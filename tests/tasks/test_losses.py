@@ -54,6 +54,18 @@ def test_the_dice_coefficient_is_a_mean_over_records():
     assert float(DICE.quality(z.reshape(space), y.reshape(space))) == pytest.approx((0.5 + 0 + 1) / 3)
 
 
+def test_an_output_that_is_no_number_is_a_wrong_answer():
+    """It scored as the first class, as no tumour, and as an empty mask: half of these were right."""
+    y, nan = jnp.array([0, 1]), jnp.full((2, 3), jnp.nan)
+    one_of_three = jnp.array([[1.0, 0.0, jnp.nan], [0.0, 1.0, -1.0]])
+    assert [float(LOSSES["softmax"].quality(z, y)) for z in (nan, one_of_three)] == [0.0, 0.5]
+    assert float(TOKENS.quality(nan[None], y[None])) == 0.0
+    for name in ("logistic", "hinge"):
+        assert float(LOSSES[name].quality(nan[:, :1], y)) == 0.0
+    assert float(DICE.quality(nan, jnp.zeros((2, 3)))) == 0.0
+    assert float(DICE.quality(nan, jnp.ones((2, 3)))) == 0.0
+
+
 @jax.jit
 def hinge(z, y):
     return HINGE.value(z, y)

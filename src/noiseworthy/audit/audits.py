@@ -140,6 +140,8 @@ class Effort:
 
     def __post_init__(self):
         check.count("trials", self.trials)
+        if self.seconds != np.inf:
+            check.non_negative("seconds", self.seconds)
 
     def twin(self, target: Target, dimension: int, direction: Direction, model: Model = "linear") -> Twin:
         """A twin of a training, with the ridge and the schedule of this audit."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy.calls.callbacks import Callback
 from noiseworthy.calls.folder import COLUMNS, RunFolder, load_run, row_of
 from noiseworthy.calls.run import run
@@ -217,6 +217,6 @@ def _save(made: Sweep, reached: Sequence[Reached]) -> None:
     figure = sweep_figure(reached)
     with writing(f"folder {made.folder}"):
         made.folder.mkdir(parents=True, exist_ok=True)
-        made.table.to_csv(made.csv, index=False)
+        write_whole(made.csv, made.table.to_csv(index=False))
         if figure is not None:
-            made.figure.write_bytes(png(figure))
+            write_whole(made.figure, png(figure))

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy.data.readers import is_table, opened, read_columns
 from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
@@ -208,5 +208,4 @@ def _write(done: Tuned, tuned: Kept) -> None:
     with writing(done.folder, "name another with -o"):
         done.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         save_folder(tuned, done.folder / NAME, private=True)
-        (done.folder / FILE).touch(mode=0o600)
-        (done.folder / FILE).write_text(page, encoding="utf-8")
+        write_whole(done.folder / FILE, page, 0o600)

@@ -16,6 +16,7 @@ import gc
 import re
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from typing import Annotated, Any
 
 import typer
@@ -108,8 +109,9 @@ def _complaint(error: Any) -> Sequence[str] | None:
     if isinstance(error, UserError):
         return error.mistakes if isinstance(error, ConfigError) else [str(error)]
     if isinstance(error, OSError):
-        said = f"{error.filename} cannot be used: {error.strerror}; name another place, or open this one"
-        return None if error.filename is None else [said]
+        place = error.filename or ("what is written to" if error.errno == ENOSPC else None)
+        said = f"{place} cannot be used: {error.strerror}; name another place, or open this one"
+        return None if place is None else [said]
     if isinstance(error, ModuleNotFoundError):
         return _not_installed(str(error.name))
     if not isinstance(error, _UsageError):

@@ -9,26 +9,21 @@ from typing import Annotated
 import typer
 
 from noiseworthy.cli.console import out, progress_bar, shows_progress
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Sets, StudyFile
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Sets, StudyFile, limit
 from noiseworthy.cli.steps import decide_plan, prepare_study
 
 Trials = Annotated[int | None, typer.Option(help="coins that the attacker names; by default 40,000", min=1)]
 AuditSeconds = Annotated[
-    float | None, typer.Option("--budget-seconds", help="time for the trials; by default 40", min=0)
+    float | None,
+    typer.Option("--budget-seconds", help="time for the trials; by default 40", min=0, callback=limit),
 ]
 
 
 @shows_progress
 def audit(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    plan: PlanJson = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    trials: Trials = None,
-    seconds: AuditSeconds = None,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, out_folder: OutFolder = None, plan: PlanJson = None, data: DataDir = None,
+    as_json: AsJson = False, trials: Trials = None, seconds: AuditSeconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, sets=sets, plan=plan, folder=folder, trains=False)

@@ -19,9 +19,8 @@ _HEADINGS = {"refused": "Refused, training would stop here", "warning": "Warning
 
 def check(
     file: Annotated[Path, typer.Argument(help="study file, or an owner's file", show_default=False)],
-    as_json: AsJson = False,
-    data: DataDir = None,
-) -> None:
+    as_json: AsJson = False, data: DataDir = None,
+) -> None:  # fmt: skip
     """Say everything that is wrong with the records, in one pass; exit code 1 where training is refused."""
     found = _found(file, data)
     if as_json:

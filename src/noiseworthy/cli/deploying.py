@@ -13,7 +13,7 @@ import typer
 
 from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, resumable
+from noiseworthy.cli.steps import Resume, decide_plan, finish, prepare_study, resumable
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -43,16 +43,13 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="without TLS and node
 
 @deploy.command()
 def up(
-    study: StudyFile,
-    folder: Folder = None,
-    plan: PlanJson = None,
-    data: DataDir = None,
+    study: StudyFile, folder: Folder = None, plan: PlanJson = None, data: DataDir = None,
     insecure: Insecure = False,
     host: Annotated[
         str | None,
         typer.Option(help="the server's machine: write owners' files, say what to type where, start nothing"),
     ] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
@@ -76,15 +73,11 @@ def up(
 @deploy.command()
 @shows_progress
 def run(
-    study: StudyFile,
-    folder: Folder = None,
-    out_folder: OutFolder = None,
-    plan: PlanJson = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
-    data: DataDir = None,
+    study: StudyFile, folder: Folder = None, out_folder: OutFolder = None, plan: PlanJson = None,
+    resume: Resume = False, data: DataDir = None,
     patience: Annotated[float, typer.Option(help="seconds that a round waits for replies")] = 120.0,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Train a study over its deployment, and write a run folder with model, record and report."""
     from noiseworthy import _validate as check
     from noiseworthy.deploy.flower.processes import link_of

@@ -13,7 +13,7 @@ import typer
 
 from noiseworthy._names import shown
 from noiseworthy.cli.console import err, out, progress_bar
-from noiseworthy.cli.options import AsJson
+from noiseworthy.cli.options import AsJson, limit
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Trials = Annotated[
 ]
 AuditSeconds = Annotated[
     float | None,
-    typer.Option("--budget-seconds", help="of a self-audit: time for them; by default 45", min=0),
+    typer.Option("--budget-seconds", help="of a self-audit: time; by default 45", min=0, callback=limit),
 ]
 
 

@@ -40,16 +40,10 @@ Simulation = Annotated[
 
 
 def init(
-    source: Source = None,
-    template: Template = None,
-    label: Label = None,
-    client: Client = None,
-    query: Query = None,
-    out_file: Out = None,
-    owners: Owners = False,
-    public: Public = None,
+    source: Source = None, template: Template = None, label: Label = None, client: Client = None,
+    query: Query = None, out_file: Out = None, owners: Owners = False, public: Public = None,
     simulation: Simulation = False,
-) -> None:
+) -> None:  # fmt: skip
     """Write a commented study to begin with, of a table or a template; no file is overwritten."""
     from noiseworthy.cli.drafting import write_new, write_study
 

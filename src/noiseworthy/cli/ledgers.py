@@ -43,7 +43,7 @@ def page(
     ] = None,
 ) -> None:
     """What is left of every data set's lifetime budget over all runs, as one HTML page to print."""
-    from noiseworthy._places import writing
+    from noiseworthy._places import write_whole, writing
     from noiseworthy.reports.ledger_page import ledger_page
     from noiseworthy.studies.run_folder import opened_ledger
 
@@ -52,7 +52,7 @@ def page(
         if place.exists() and place.samefile(books.path):
             raise ConfigError(f"--out {place} is the ledger itself; name another file")
     with writing(place):
-        place.write_text(text, encoding="utf-8")
+        write_whole(place, text)
     out.print(f"Page: {place}", soft_wrap=True)
 
 

@@ -22,10 +22,8 @@ def measure(
     study: StudyFile,
     bandwidth: Annotated[float | None, typer.Option(help="bytes per second of a client's connection")] = None,
     watts: Annotated[float | None, typer.Option(help="power of a client that computes or sends")] = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    sets: Sets = None,
-) -> None:
+    data: DataDir = None, as_json: AsJson = False, sets: Sets = None,
+) -> None:  # fmt: skip
     """What a communication and a local step cost, as resources tables for the study file."""
     from noiseworthy._json import strict_json
     from noiseworthy.studies.measure import as_dict, check_rates, resource_tables

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseworthy import _validate as check
 from noiseworthy.errors import ConfigError
 
 StudyFile = Annotated[Path, typer.Argument(help="study file (TOML)", show_default=False)]
@@ -26,6 +27,11 @@ Sets = Annotated[
 Seeds = Annotated[
     str | None, typer.Option("--seeds", help="how many trainings, or their seeds separated by commas")
 ]
+
+
+def limit(seconds: float | None) -> float | None:
+    """The time of an audit, checked before anything is planned for it: `min=0` lets NaN pass."""
+    return None if seconds is None else float(check.non_negative("--budget-seconds", seconds))
 
 
 def numbers(name: str, text: str) -> Any:

@@ -20,13 +20,15 @@ def plan(
     budget_seconds: Seconds = None, sets: Sets = None,
 ) -> None:  # fmt: skip
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
+    from noiseworthy.studies.occupied import check_can_be_made, held, holds_results
+
+    check_can_be_made(folder := out_folder or Path("runs") / study.stem)
     planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
     from noiseworthy._json import strict_json
-    from noiseworthy.studies.occupied import held, holds_results
     from noiseworthy.studies.record import save_record
 
     record = planned.record(study.stem)
-    with held(folder := out_folder or Path("runs") / study.stem):
+    with held(folder):
         path = planned.keep(folder)
         if out_folder is not None and not holds_results(folder):
             save_record(record, folder)
@@ -46,13 +48,9 @@ def plan(
 
 @shows_progress
 def advise(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    budget_seconds: Seconds = None,
-    sets: Sets = None,
-) -> None:
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False,
+    budget_seconds: Seconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
     """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, budget_seconds, sets, folder=folder, trains=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noiseworthy._places import writing
+from noiseworthy._places import whole, writing
 from noiseworthy.cli.console import out
 from noiseworthy.errors import ConfigError, DataError
 
@@ -45,11 +45,11 @@ def predict(
     if twice := [name for name in added if name in table.columns]:
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
     table = table.assign(**added)
-    with writing(out_file, "name another with -o"):
+    with writing(out_file, "name another with -o"), whole(out_file) as draft:
         if out_file.suffix == ".parquet":
-            table.to_parquet(out_file, index=False)
+            table.to_parquet(draft, index=False)
         else:
-            table.to_csv(out_file, index=False)
+            table.to_csv(draft, index=False)
     out.print(f"Wrote {out_file}: {len(table):,} records predicted.", soft_wrap=True)
 
 

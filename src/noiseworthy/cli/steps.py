@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from noiseworthy.cli.bars import Bars, tell_whether_it_goes_on
 from noiseworthy.cli.console import noted, out
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
     from noiseworthy.studies.prepare import Prepared
     from noiseworthy.studies.typed_record import RunRecord
+
+Resume = Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")]
 
 
 def prepare_study(

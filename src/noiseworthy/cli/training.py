@@ -12,7 +12,7 @@ from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, show, train_plan
+from noiseworthy.cli.steps import Resume, decide_plan, finish, prepare_study, show, train_plan
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,22 +25,16 @@ if TYPE_CHECKING:
 
 @shows_progress
 def train(
-    study: StudyFile,
-    out_folder: OutFolder = None,
-    plan: PlanJson = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
-    data: DataDir = None,
-    as_json: AsJson = False,
-    budget_seconds: Seconds = None,
+    study: StudyFile, out_folder: OutFolder = None, plan: PlanJson = None, resume: Resume = False,
+    data: DataDir = None, as_json: AsJson = False, budget_seconds: Seconds = None,
     ledger: Annotated[
         Path | None, typer.Option(help="ledger that several runs on these data share, beside run folders")
     ] = None,
     lifetime_epsilon: Annotated[
         float | None, typer.Option(help="lifetime epsilon of clients that are new to --ledger")
     ] = None,
-    sets: Sets = None,
-    seeds: Seeds = None,
-) -> None:
+    sets: Sets = None, seeds: Seeds = None,
+) -> None:  # fmt: skip
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
     from noiseworthy.calls.run import run
     from noiseworthy.cli.bars import Bars

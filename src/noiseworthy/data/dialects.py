@@ -10,7 +10,6 @@ import codecs
 import csv
 import gzip
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
@@ -70,7 +69,7 @@ def dialect(path: Path) -> Dialect:
     with _binary(path) as file:
         encoding = "utf-16" if file.read(2) in _WIDE else "utf-8-sig"
     with _text(path, encoding) as lines:
-        first, second = [*islice(_headers(lines), 2), "", ""][:2]
+        first, second = [*islice((line for line in lines if line.strip()), 2), "", ""][:2]
     if hint := _HINT.fullmatch(first):
         return Dialect(hint[1] if hint[1] in MARKS else _mark(second), encoding, hint=True)
     return Dialect(_mark(first), encoding, hint=False)
@@ -88,10 +87,6 @@ def point(cell: Any) -> Any:
 
 def _mark(header: str) -> str:
     return max(MARKS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
-
-
-def _headers(lines: TextIO) -> Iterator[str]:
-    return (line for line in lines if line.strip())
 
 
 def _binary(path: Path) -> Any:

@@ -34,10 +34,7 @@ class Federation:
         y: labels, int32 (classes) or float32 (regression), shape (N, n_max, *label_shape); zero past the
             size.
         sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
-        test_x: test features, shape (m, *record_shape).
-        test_y: test labels, shape (m, *label_shape).
-        classes: number of classes, or None for regression.
-        name: what the data are, for reports.
+        test_x, test_y, classes, name: as those of `data.records.Records`.
         clients: names of the clients, in order.
         test_origin: where the test set comes from.
         classes_found: labels that were read off the records because nobody stated them; empty where stated.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from noiseworthy._places import write_whole
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import existing
 from noiseworthy.data.tables import Columns, read_whole
@@ -34,7 +35,7 @@ def write_owners(path: Path, owners: Sequence[OwnerTerms]) -> None:
     """
     told = [one.model_dump(mode="json", include=set(OwnerTerms.model_fields)) for one in owners]
     told.sort(key=lambda one: one["client"])
-    path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(told, indent=1, allow_nan=False) + "\n")
 
 
 def read_owners(path: Path) -> list[OwnerTerms]:

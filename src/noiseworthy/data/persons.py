@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.records import Records, by_hash, holdout
 from noiseworthy.data.schema import Schema
-from noiseworthy.data.schema.values import columns_of
+from noiseworthy.data.schema.values import columns_of, names
 from noiseworthy.errors import DataError
 
 
@@ -60,7 +60,7 @@ def names_of(table: object, schema: Schema) -> list[str]:
     person = schema.person
     if person is None:
         raise DataError('no column says whose records are; state one, role = "person"')
-    return person.names(columns_of(table)[person.name])
+    return names(columns_of(table)[person.name])
 
 
 def of_persons(

@@ -139,7 +139,8 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
     if values.dtype != object:
         return values
     if bad := sum(not isinstance(value, str | int) for value in values):
-        raise DataError(f"{name}: column {column!r} has {bad} missing values; drop those records first")
+        said = f"{bad} missing values, as NA and null are; rename those that are none, or drop the records"
+        raise DataError(f"{name}: column {column!r} has {said}")
     return values.astype(str)
 
 

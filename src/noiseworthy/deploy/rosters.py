@@ -10,6 +10,7 @@ import tomli_w
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from noiseworthy._places import whole
 from noiseworthy.deploy.gateway.summing import read_roster
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.errors import ConfigError
@@ -78,11 +79,6 @@ def write_roster(path: Path, keys: Mapping[str, str]) -> Roster:
         InvalidInput: too few owners, or two with one key; the file is as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".new")
-    draft.write_text(tomli_w.dumps({"owners": dict(keys)}))
-    try:
-        roster = read_roster(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return roster
+    with whole(path) as draft:
+        draft.write_text(tomli_w.dumps({"owners": dict(keys)}))
+        return read_roster(draft)

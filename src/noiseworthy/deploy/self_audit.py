@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy import _validate as check
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check, rounded_down
 from noiseworthy.audit.residuals import replay_test, scale_test
 from noiseworthy.deploy.attacks import (
@@ -130,6 +131,7 @@ def self_audit(
         InvalidInput: a file that allows nothing that can be audited, or OpenDP not installed.
         GatewayError: a gateway that refuses what the file allows.
     """
+    check.non_negative("seconds", seconds)
     started, asked = time.monotonic(), questions(owner)
     each = max(2, trials // len(asked))
     with tempfile.TemporaryDirectory(prefix="noiseworthy-rehearsal-", dir=_in_memory()) as folder:

@@ -27,9 +27,7 @@ def exact_replies(
 
     Args:
         kind: which one.
-        plan: with `train` true and step sizes.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
+        plan, task, seed: as `fedsgd_dpc.algorithm.make`.
         weights: factor of each client's reply, shape (N,); None for 1/K, whatever clients hold.
         own: what `kind` has beside the fields of `FedSGDDPC`.
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.model.model import Model
 from noiseworthy.tasks.batch import SAFETY
@@ -69,7 +69,7 @@ def export_onnx(model: Model, file: Path | str) -> Path:
     helper.set_model_props(made, _said(model))
     onnx.checker.check_model(made, full_check=True)
     with writing(file, "name another file"):
-        Path(file).write_bytes(made.SerializeToString())
+        write_whole(Path(file), made.SerializeToString())
     return Path(file)
 
 

@@ -143,7 +143,8 @@ class Model:
             Shape (n,), text or float32; of tokens and masks (n, *label_shape).
 
         Raises:
-            DataError: columns that are missing, unknown or hold what they may not; another shape.
+            DataError: columns that are missing, unknown or hold what they may not; another shape; a class
+                of outputs that are NaN.
         """
         return self.named(self.answers(self.encoded(records)))
 
@@ -152,7 +153,12 @@ class Model:
         if self.loss == "own":
             raise InvalidInput("a loss of your own says nothing of its outputs; use encoded and answers")
         if self.classes is None:
-            return z.reshape(len(z), -1)[:, 0]
+            return z[:, 0]
+        if strange := int(np.isnan(z).any(axis=tuple(range(1, z.ndim))).sum()):
+            raise DataError(
+                f"the model answers {strange} of {len(z):,} records with NaN, which names no class; leave "
+                "out records that it cannot compute with"
+            )
         if self.loss in ("softmax", "tokens"):
             return np.asarray(self.classes)[z.argmax(axis=-1)]
         places = (z if self.loss == "dice" else z[:, 0]) > 0
@@ -269,10 +275,14 @@ class Model:
         return self.schema.encode(columns, "the records")
 
     def answers(self, encoded: ArrayLike) -> NDArray[np.float32]:
-        """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class."""
+        """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class.
+
+        Where a known loss takes one number of a record, the shape is (n, 1).
+        """
         x = np.asarray(encoded)
         parts = [self._answers(x[start : start + CHUNK]) for start in range(0, max(1, len(x)), CHUNK)]
-        return np.concatenate(parts)
+        z = np.concatenate(parts)
+        return z[:, None] if z.ndim == 1 and self.loss != "own" else z
 
     def _answers(self, x: NDArray) -> NDArray[np.float32]:
         """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""

@@ -83,11 +83,9 @@ def averaging_constants(
     output.
 
     Args:
-        loss: of the linear model.
-        record_norm: R, guaranteed by projection; `[task] feature_norm`.
+        loss, record_norm, classes: as `analytic_constants`.
         ridge: lambda, above 0; no part of the clipped gradient.
         clip_norm: C, above 0.
-        classes: K; None for regression, where F(0) has no public bound.
         records: X_m of each device, or one number for all; the whole device for full batches.
         dimension: d.
 

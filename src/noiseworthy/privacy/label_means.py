@@ -32,8 +32,7 @@ class LabelMean(NamedTuple):
     """How clients release the mean of their labels, by public facts alone.
 
     Attributes:
-        release: of every client.
-        weights: of their answers, by records over noise, with the sum 1, shape (N,).
+        release, weights: as those of `privacy.means.MeanRelease`.
         deviation: of the noise in the weighted answer.
         share: of every budget, that it costs.
         least, most: public ends [lo, hi] that labels are kept within.
@@ -53,9 +52,7 @@ class LabelMean(NamedTuple):
         """What clients tell for the smallest of `SHARES` that tells it `CLOSE`, or the largest.
 
         Args:
-            sizes: records of each client, shape (N,).
-            budget: of which a share is spent, for one record of a client.
-            family: the noise.
+            sizes, budget, family: as `privacy.means.MeanRelease.of`.
             least, most: public ends of the labels, one below the other.
 
         Example:

@@ -155,9 +155,8 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
 
     Args:
         cap: Theta above 0.
-        sizes: records n_i of each client, shape (N,).
+        sizes, relation: as `of_mean_gradient`.
         norm: the norm it is stated in; a single number has the same size in both.
-        relation: `replace-one` or `add-remove`.
 
     Returns:
         A `Sensitivity` with one value per client.

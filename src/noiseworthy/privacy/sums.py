@@ -61,10 +61,7 @@ class NoisedSum:
             release: full batches, noise for one client.
             clip_norm: of a row.
             records: n, public; not used where the whole update is the one row.
-            dimension: coordinates of a row.
-            times: how often a job draws one.
-            apart: the most that two rows differ by, over the clip: 2, or less by how they are made.
-            slack: part of the clip that rows leave free.
+            dimension, times, apart, slack: as the attributes.
 
         Raises:
             UnsoundClaim: a release accounted for less than this clip can change.

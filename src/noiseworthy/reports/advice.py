@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import number, percent, rounded_up, span
 from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
@@ -48,12 +48,12 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(record, indent=1, allow_nan=False))
-        (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False), "utf-8")
+        write_whole(folder / FILE, json.dumps(record, indent=1, allow_nan=False))
+        write_whole(folder / CARD, json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
         for name in figures:
             write_png(drawn.get(name), folder / f"{name}.png")
         _write_study(advice, folder / STUDY)
-        (folder / PAGE).write_text(page(advice, drawn), encoding="utf-8")
+        write_whole(folder / PAGE, page(advice, drawn))
     return folder / PAGE
 
 
@@ -61,7 +61,7 @@ def _write_study(advice: AdviceRecord, path: Path) -> None:
     if advice.study is None:
         path.unlink(missing_ok=True)
     else:
-        path.write_text(f"# {advice.recommendation}\n{toml(advice.study)}\n", "utf-8")
+        write_whole(path, f"# {advice.recommendation}\n{toml(advice.study)}\n")
 
 
 def page(advice: AdviceRecord, figures: dict[str, Figure]) -> str:

@@ -85,7 +85,7 @@ def _along(
         if flip.axis == ours.axis:
             _mark_flips(axes, ours, flip)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(_ticks(ours)))
+    axes.xaxis.set_major_locator(FixedLocator(sorted({ours.x[0], ours.own, ours.x[-1]})))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2)))
     axes.xaxis.set_minor_locator(NullLocator())
     if ours.axis == "epsilon":
@@ -97,11 +97,6 @@ def _mark_flips(axes: Axes, ours: CurvePart, flip: FlipPart) -> None:
         if x is not None:
             y = np.interp(np.log(x), np.log(ours.x), ours.accuracy)
             axes.plot([x], [y], "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5, gid="flip")
-
-
-def _ticks(curve: CurvePart) -> list[float]:
-    """The ends of a curve and the study's own value."""
-    return sorted({curve.x[0], curve.own, curve.x[-1]})
 
 
 def _row(axes: Axes, advice: AdviceRecord, i: int, one: AdvisedPart) -> None:

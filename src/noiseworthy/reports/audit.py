@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.audit.audits import rounded_down
 from noiseworthy.reports.audit_figures import audit_figure
@@ -56,9 +56,9 @@ def write_audit(audit: dict[str, Any], folder: Path) -> Path:
     figure = audit_figure(made)
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(audit, indent=1, allow_nan=False))
-        (folder / FIGURE).write_bytes(png(figure))
-        (folder / PAGE).write_text(page(made), encoding="utf-8")
+        write_whole(folder / FILE, json.dumps(audit, indent=1, allow_nan=False))
+        write_whole(folder / FIGURE, png(figure))
+        write_whole(folder / PAGE, page(made))
     return folder / PAGE
 
 

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
@@ -194,8 +194,8 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
         DataError: a folder that cannot be written to.
     """
     with writing(f"run folder {folder}"):
-        (folder / FILE).write_text(json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False), "utf-8")
-        (folder / PAGE).write_text(page, encoding="utf-8")
+        write_whole(folder / FILE, json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False))
+        write_whole(folder / PAGE, page)
 
 
 # Facts ------------------------------------------------------------------------------------------------

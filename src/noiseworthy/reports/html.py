@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.data.schema.stated import REPLACED
 from noiseworthy.methods.words import Key, Record
@@ -107,7 +107,7 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
             write_png(figures.get(name), folder / f"{name}.png")
-        (folder / FILE).write_text(page, encoding="utf-8")
+        write_whole(folder / FILE, page)
     write_claim_card(card := claim_card(record), card_page(card), folder)
     return folder / FILE
 

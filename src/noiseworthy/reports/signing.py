@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.reports.claim_card import FILE, Card
 
@@ -43,7 +43,7 @@ def sign(folder: Path, key: Path, password: Callable[[], str]) -> Path:
     card, private = _card(folder), _private(key, password)
     path = folder / SIGNATURE
     with writing(path, "make its folder writable"):
-        path.write_bytes(base64.b64encode(private.sign(card)) + b"\n")
+        write_whole(path, base64.b64encode(private.sign(card)) + b"\n")
     return path
 
 
@@ -75,12 +75,9 @@ def verify(folder: Path, key: Path, today: date) -> Card:
     told = json.loads(card)
     until = told.get("valid_until")
     if until is not None and today > date.fromisoformat(until):
-        raise DataError(f"{folder / FILE} was valid until {until}; ask {_who(told)} for another")
+        who = told.get("responsible") or "who signed it"
+        raise DataError(f"{folder / FILE} was valid until {until}; ask {who} for another")
     return told
-
-
-def _who(card: Card) -> str:
-    return card.get("responsible") or "who signed it"
 
 
 def _card(folder: Path) -> bytes:

@@ -15,6 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 
+from noiseworthy._places import write_whole
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -117,7 +119,7 @@ def write_png(figure: Figure | None, path: Path) -> None:
     if figure is None:
         path.unlink(missing_ok=True)
     else:
-        path.write_bytes(png(figure))
+        write_whole(path, png(figure))
 
 
 @styled

@@ -125,6 +125,8 @@ def _place(tables: dict[str, Any], path: list[str], value: Any) -> None:
 def _check_known(key: str, path: list[str], raw: Mapping[str, Any], value: Any) -> None:
     """Refuse a key that no study has; below what clients state by name anything may stand."""
     name, *rest = path
+    if rest and name == "columns" and isinstance(stated := raw.get(name), str):
+        raise ConfigError(f"{key}: the columns lie in {stated}; change them there")
     if name not in Study.model_fields:
         raise ConfigError(_unknown(key, f"a study has no table {name!r}", name, Study.model_fields, ""))
     own = _table(name, raw)
@@ -138,7 +140,9 @@ def _check_known(key: str, path: list[str], raw: Mapping[str, Any], value: Any) 
 
 
 def _table(name: str, raw: Mapping[str, Any]) -> type[Table] | None:
-    """The table of a study under a name; None of what is no table."""
+    """The table of a study under a name; None of what is no table, and of columns, whose keys are names."""
+    if name == "columns":
+        return None
     if name == "algorithm":
         stated = raw.get(name)
         chosen = stated.get("name", FIRST) if isinstance(stated, dict) else FIRST

@@ -57,6 +57,8 @@ def parse_study(raw: dict[str, Any]) -> Study:
         ...
         noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
     """
+    if not isinstance(raw, dict):
+        raise ConfigError(f"a study must be a dictionary of tables, got {raw!r:.60}; load_study reads a file")
     return _checked(raw, [])
 
 

@@ -54,7 +54,10 @@ def _sharing(plans: Sequence[Plan], task: Task, seeds: Sequence[int]) -> list[li
 
     None of a plan whose first stage is still to be run: which follow, only that stage tells.
     """
-    made = [[] if _pending(plan) else [make(plan, task, seed) for seed in seeds] for plan in plans]
+    made = [
+        [] if plan.pilot and plan.pilot.pending else [make(plan, task, seed) for seed in seeds]
+        for plan in plans
+    ]
     kinds = [
         (plan.clients_per_round, jax.tree.structure(one[0])) if one else None
         for plan, one in zip(plans, made, strict=True)
@@ -65,10 +68,6 @@ def _sharing(plans: Sequence[Plan], task: Task, seeds: Sequence[int]) -> list[li
         for i in same:
             made[i] = [next(longer) for _ in seeds]
     return made
-
-
-def _pending(plan: Plan) -> bool:
-    return plan.pilot is not None and plan.pilot.pending
 
 
 def _work(plan: Plan) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from noiseworthy._places import writing
 from noiseworthy.data.federation import Federation
-from noiseworthy.errors import ConfigError, ResumeError
+from noiseworthy.errors import ConfigError, DataError, ResumeError
 from noiseworthy.studies.plan_text import opened
 from noiseworthy.studies.tables import Study
 
@@ -74,10 +74,11 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
 
     Raises:
         ResumeError: it holds a run of another study or nothing to go on from, or a command is at work in it.
-        DataError: it is no folder.
+        DataError: it is no folder, and cannot become one.
     """
     if resume and not (folder / CHECKPOINT).exists():
         raise ResumeError(f"{folder} holds no {CHECKPOINT}; train without --resume to start anew")
+    check_can_be_made(folder)
     if not folder.exists():
         return
     with held(folder):
@@ -93,6 +94,16 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
         raise ResumeError(
             f"{folder} belongs to another study, whose {where} is {its!r:.60} and not {own!r:.60}; choose "
             "another folder with --out, or move that run away"
+        )
+
+
+def check_can_be_made(folder: Path) -> None:
+    """Refuse a run folder that cannot be made, with a `DataError` and before minutes of planning for it."""
+    there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise DataError(
+            f"run folder {folder} cannot be written, because {there} is no folder that may be written to; "
+            "choose another with --out"
         )
 
 

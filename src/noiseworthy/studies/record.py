@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from noiseworthy._json import strict_json
-from noiseworthy._places import writing
+from noiseworthy._places import write_whole, writing
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.plans.plan import Plan
@@ -111,11 +110,10 @@ def written(content: Record, folder: Path, name: str) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    draft, text = folder / f".{name}", json.dumps(content, indent=1, allow_nan=False)
+    text = json.dumps(content, indent=1, allow_nan=False)
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text)
-        os.replace(draft, folder / name)
+        write_whole(folder / name, text)
     return folder / name
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy import _validate as check
 from noiseworthy.data import Federation
 from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.engines.records import Curves, Trajectory, evaluation_rounds
@@ -99,6 +100,8 @@ def train(
         raise InvalidInput(
             f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"
         )
+    if not (seeds := [check.count("seeds", one, least=0, most=2**32 - 1) for one in seeds]):
+        raise InvalidInput("seeds must be one or more, got none; each is of a training")
     check_same_sizes(plan.problem, federation)
     check_begins(plan)
     mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)

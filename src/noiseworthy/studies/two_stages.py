@@ -111,17 +111,7 @@ def run(
 def estimate(
     plans: Sequence[Plan], shards: Shards, task: Task, seeds: Sequence[int]
 ) -> tuple[Estimation, ...]:
-    """Stage 1 alone: what `run` would estimate and plan under the same seeds.
-
-    Args:
-        plans: of `methods.dpfl_bcs.two_stages.plan`, one per seed, all of as many rounds.
-        shards: the federation on the device, of the sizes that the plans were made for.
-        task: model and loss.
-        seeds: of schedules, start and noise.
-
-    Raises:
-        InvalidInput: a plan in one stage.
-    """
+    """Stage 1 alone: what `run` would estimate and plan by the same arguments."""
     return _opened(plans, shards, task, seeds, np.array([0])).stages
 
 

@@ -320,7 +320,7 @@ class RunRecord(Part):
     created: str
     version: str
     record_version: Literal[2]
-    study: dict[str, Json]
+    study: dict[str, dict[str, Json]]
     plan_digest: str | None = None
     plan: PlanPart
     claim: ClaimPart | None = None

@@ -41,14 +41,11 @@ def grid_of(
 ) -> list[Plan]:
     """Fixed settings beside a plan, each with the noise that it needs and none for bought constants.
 
-    Settings that some client cannot pay for are left out.
-
     Args:
-        plan: what they stand beside.
+        plan, several: as `usual_of`, which leaves out the same settings.
         own_step: its step sizes.
         table: `[compare]`.
         longest: iterations to centre the grid of a local algorithm on where the plan does not train.
-        several: clipping mode of several local steps where the plan takes one.
     """
     clip = table.clip_norm or plan.problem.clip_norm
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)

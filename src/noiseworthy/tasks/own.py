@@ -64,9 +64,7 @@ def own_task(
             where labels are numbers).
         folder: where the module is looked up.
         digest: of the source that is to be run.
-        shape: of one record.
-        classes: number of classes, or None for regression.
-        ridge: weight mu of (mu/2)||theta||^2.
+        shape, classes, ridge: as `adapters.as_task`.
 
     Raises:
         ConfigError: a source that changed, or cannot be run, or a function that returns no model.

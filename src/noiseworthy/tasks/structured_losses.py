@@ -39,22 +39,26 @@ def dice_value(z: Array, y: Array) -> Array:
 
 
 def dice_coefficient(z: Array, y: Array) -> Array:
-    """Mean over records of 2 |A and B| / (|A| + |B|), A where z > 0, B where y > 0; 1 if both are empty."""
-    space = tuple(range(1, z.ndim))
-    predicted, true = z > 0, y > 0
+    """Mean over records of 2 |A and B| / (|A| + |B|), A where z > 0, B where y > 0; 1 if both are empty.
+
+    A voxel whose z is NaN counts as wrong.
+    """
+    space, true = tuple(range(1, z.ndim)), y > 0
+    predicted = jnp.where(jnp.isnan(z), ~true, z > 0)
     both = jnp.sum(predicted & true, axis=space)
     total = jnp.sum(predicted, axis=space) + jnp.sum(true, axis=space)
     return jnp.mean(jnp.where(total > 0, 2 * both / jnp.maximum(1, total), 1.0))
 
 
 def multiclass_accuracy(z: Array, y: Array) -> Array:
-    """Share of labels (of records, or of tokens) that are their largest output."""
-    return jnp.mean(jnp.argmax(z, axis=-1) == y)
+    """Share of labels (of records, or of tokens) that are their largest output; of NaN none is."""
+    return jnp.mean((jnp.argmax(z, axis=-1) == y) & ~jnp.isnan(z).any(axis=-1))
 
 
 def binary_accuracy(z: Array, y: Array) -> Array:
-    """Share of records with z above 0 exactly where y is 1."""
-    return jnp.mean((z.reshape(y.shape) > 0) == (y > 0))
+    """Share of records with z above 0 exactly where y is 1, and at 0 or below elsewhere."""
+    z = z.reshape(y.shape)
+    return jnp.mean(jnp.where(y > 0, z > 0, z <= 0))
 
 
 def r_squared(z: Array, y: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import noiseworthy
+from noiseworthy._places import write_whole
 from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError
@@ -79,11 +79,9 @@ def keep(place: Path | None, result: Result) -> None:
     """Write a finished race beside its final name, then move it there; a folder that is full is no error."""
     if place is None or result.unfinished:
         return
-    draft = place.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(_written(result)))
-        os.replace(draft, place)
+        write_whole(place, json.dumps(_written(result)))
 
 
 def _written(result: Result) -> dict[str, Any]:

@@ -110,6 +110,17 @@ def test_a_restored_ledger_pays_for_nothing_until_it_is_accepted(put_back, path)
     assert shares(path) == [TENTH, 0]
 
 
+def test_a_file_that_was_cut_to_nothing_becomes_no_ledger_by_being_accepted(tmp_path):
+    """It became one that has spent nothing, and would have paid for everything again."""
+    for content in ("", "x"):
+        (tmp_path / "cut.sqlite").write_text(content)
+        with pytest.raises(LedgerError, match="is no privacy ledger of this version"):
+            accept(tmp_path / "cut.sqlite")
+        assert (tmp_path / "cut.sqlite").read_text() == content
+    with pytest.raises(LedgerError, match="does not exist"):
+        accept(tmp_path / "none.sqlite")
+
+
 def test_by_default_all_that_is_left_counts_as_spent(put_back, path):
     accept(path)
     assert put_back.ledger.accepted

@@ -16,7 +16,7 @@ from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
 from noiseworthy.data.schema.roles import Label, Person, Weight
 from noiseworthy.data.schema.schema import Schema
-from noiseworthy.data.schema.values import keys
+from noiseworthy.data.schema.values import NAMELESS, keys, names
 
 _NARROW, _MOSTLY, _LISTED = 0.05, 0.5, 20
 _REPEATED = 5
@@ -66,7 +66,7 @@ def check_columns(
     for one in wanted:
         found += _wrong(one, table[one.name], readings[one.name])
     owners, marks = (
-        np.array(keys(table[one])) if one and one in table else None for one in (schema.client, schema.split)
+        np.array(names(table[one])) if one and one in table else None for one in (schema.client, schema.split)
     )
     found += _owners(schema.client, owners) + _marks(schema.split, marks)
     found += _persons(schema.person, table, owners)
@@ -268,7 +268,7 @@ def _order(numbers: NDArray[np.float32]) -> bytes:
 def _owners(name: str | None, owners: NDArray | None) -> list[Finding]:
     if name is None or owners is None or not np.any(gaps := owners == ""):
         return []
-    says = f"{many(gaps, 'missing value')}; say whose those records are, or drop them"
+    says = f"{many(gaps, 'missing value')}; {NAMELESS}"
     return [refused(name, says, gaps, *rows_among(gaps))]
 
 
@@ -276,7 +276,7 @@ def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArra
     """How many records persons have at most, and who has more than is stated."""
     if person is None or person.name not in table:
         return []
-    persons = person.names(table[person.name])
+    persons = names(table[person.name])
     if "" in persons:
         return _owners(person.name, np.array(persons))
     counts = person.counts(persons, None if owners is None else owners.tolist())

@@ -15,7 +15,7 @@ from noiseworthy._tables import Positive
 from noiseworthy.data.schema.columns import Column
 from noiseworthy.data.schema.fields import Classes, Ends, Keys, check_distinct, check_ordered
 from noiseworthy.data.schema.reading import Reading, some
-from noiseworthy.data.schema.values import GAPS, gaps_among, keys, numbered, numbers, places
+from noiseworthy.data.schema.values import gaps_among, keys, numbered, numbers, places
 
 MOST_RECORDS = 1_000_000
 """Of one person."""
@@ -56,16 +56,11 @@ class Person(Column):
         column._whole = whole
         return column
 
-    def names(self, values: NDArray) -> list[str]:
-        """Whose each record is, n names; the empty text where a cell does not say."""
-        # all records of a person called NA would be one row, and those of somebody else in it a second one
-        return ["" if text.lower() in GAPS else text for text in keys(values)]
-
     def counts(self, persons: Sequence[str], owners: Sequence[str] | None) -> NDArray[np.int64]:
         """How many records the person of each record has at its owner, shape (n,).
 
         Args:
-            persons: `names` in the column, n of them.
+            persons: `values.names` of the column, n of them.
             owners: whose each record is; None where all are one owner's.
         """
         whose = [*zip(persons, owners or [""] * len(persons), strict=True)]

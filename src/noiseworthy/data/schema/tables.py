@@ -12,7 +12,7 @@ from noiseworthy._names import nearest
 from noiseworthy.data.labels import Labels
 from noiseworthy.data.schema.reading import many
 from noiseworthy.data.schema.schema import Schema, check_nothing_wrong, missing
-from noiseworthy.data.schema.values import columns_of, keys
+from noiseworthy.data.schema.values import NAMELESS, columns_of, names
 
 
 def stated_examples(
@@ -52,7 +52,7 @@ def stated_examples(
     said += missing(columns, [one.name for one in wanted])
     readings = schema.read(columns, name, usable)
     said += schema.wrong(columns, readings)
-    owners, marks = (np.array(keys(columns[one])) if one and one in columns else None for one in others)
+    owners, marks = (np.array(names(columns[one])) if one and one in columns else None for one in others)
     said += _gaps(owners, schema.client) + _unmarked(marks, schema.split)
     said += _many_records(columns, schema, owners)
     check_nothing_wrong(said, name)
@@ -67,7 +67,7 @@ def stated_examples(
 def _gaps(owners: NDArray | None, name: str | None) -> list[str]:
     if owners is None or not np.any(gaps := owners == ""):
         return []
-    return [f"column {name!r} has {many(gaps, 'missing value')}; say whose those records are, or drop them"]
+    return [f"column {name!r} has {many(gaps, 'missing value')}; {NAMELESS}"]
 
 
 def _many_records(columns: Mapping[str, NDArray], schema: Schema, owners: NDArray | None) -> list[str]:
@@ -75,7 +75,7 @@ def _many_records(columns: Mapping[str, NDArray], schema: Schema, owners: NDArra
     person = schema.person
     if person is None or person.name not in columns:
         return []
-    persons = person.names(columns[person.name])
+    persons = names(columns[person.name])
     if "" in persons:
         return _gaps(np.array(persons), person.name)
     _, says = person.excess(persons, person.counts(persons, None if owners is None else owners.tolist()))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
 """Texts in small letters that are gaps in every column, unless a column states them among its values."""
+NAMELESS = "say whose those records are, or drop them; NA, null and the like are names of nobody"
 YES, NO = frozenset({"yes", "y", "true", "t", "1"}), frozenset({"no", "n", "false", "f", "0"})
 _POINT = re.compile(r"([+-]?\d+)\.(\d*?)0*")
 
@@ -45,6 +46,12 @@ def keys(values: NDArray) -> list[str]:
     told = [*values] if values.dtype.kind == "f" else values.tolist()
     known = {text: key(text) for text in set(told)} if {*map(type, told)} == {str} else {}  # few, repeated
     return [known[value] if known else key(value) for value in told]
+
+
+def names(values: NDArray) -> list[str]:
+    """Whose each record is, n names; the empty text where a cell does not say."""
+    # nobody is called NA: records of many would be one person's row, or one client's, who answers for none
+    return ["" if text.lower() in GAPS else text for text in keys(values)]
 
 
 def gaps_among(texts: Sequence[str], codes: Collection[str], own: Collection[str] = ()) -> NDArray[np.bool_]:

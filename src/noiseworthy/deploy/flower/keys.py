@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from noiseworthy._places import write_whole
 from noiseworthy.errors import ConfigError
 
 LOOPBACK = ("localhost", "127.0.0.1")
@@ -118,10 +119,8 @@ def add_hosts(folder: Path, hosts: Sequence[str]) -> bool:
     root_key, key = _loaded(keys.authority_key), _loaded(keys.key)
     root = x509.load_pem_x509_certificate(keys.authority.read_bytes())
     hosts = [*(str(name.value) for name in named), *added]
-    fresh = keys.certificate.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    _write(fresh, _certificate(key, root, root_key, hosts).public_bytes(serialization.Encoding.PEM))
-    fresh.replace(keys.certificate)
+    made = _certificate(key, root, root_key, hosts).public_bytes(serialization.Encoding.PEM)
+    write_whole(keys.certificate, made, 0o600)
     return True
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import os
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -22,6 +21,8 @@ from typing import Any
 
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
+
+from noiseworthy._places import write_whole
 
 Scope = MutableMapping[str, Any]
 Application = Callable[
@@ -78,11 +79,8 @@ def password_of(path: Path) -> str:
     """The password of a file, which is made where there is none or an empty one, with mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists() or not path.stat().st_size:
-        # under another name first: a kill or a full disk must not leave an empty password behind
-        draft = path.with_suffix(".new")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
-        draft.replace(path)
+        # whole, because a kill or a full disk must not leave an empty password behind
+        write_whole(path, secrets.token_urlsafe(32), 0o600)
     return path.read_text()
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from noiseworthy._places import write_whole
 from noiseworthy.deploy.flower.commands import DATABASE, Link, Node, environment
 from noiseworthy.deploy.flower.keys import make_authority, make_node_key
 from noiseworthy.errors import ConfigError, GatewayError
@@ -237,9 +238,7 @@ def _launch(folder: Path, name: str, command: list[str], home: Path, port: int) 
 
 def _note(processes: Iterable[Process], folder: Path) -> None:
     text = json.dumps([{**vars(process), "log": str(process.log)} for process in processes], indent=1)
-    fresh = folder / f"{_RECORD}.new"
-    fresh.write_text(text)
-    fresh.replace(folder / _RECORD)
+    write_whole(folder / _RECORD, text)
 
 
 def _wait_until_it_listens(process: Process) -> None:

@@ -144,15 +144,7 @@ def greedy(costs: ParticipationCosts, total: int) -> Counts:
     more time than a few sweeps over the clients: bisection on the price, to the last bit. Equal costs go to
     whoever was asked least, then to the lowest index.
 
-    Args:
-        costs: of the clients.
-        total: K T, at most the sum of the caps.
-
-    Returns:
-        shape (N,), the exact integer optimum.
-
-    Raises:
-        InvalidInput: a total that is negative or beyond the caps.
+    Arguments and errors are those of `continuous`; the answer, shape (N,), is the exact integer optimum.
 
     Example:
         >>> costs = ParticipationCosts(np.array([1.0, 3.0]), np.array([0.0, 5.0]), 1, np.array([4, 4]))

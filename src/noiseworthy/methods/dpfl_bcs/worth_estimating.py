@@ -186,13 +186,7 @@ def break_even(
 
     The root of the mean gain in the logarithm of the spread, to 2 %, between Theta / 10^4 and Theta / 2. With
     the same draws for every spread the gain is nearly monotone: what is worth knowing grows with the spread.
-
-    Args:
-        problem: public facts and whole budgets, with clipping A.
-        constants: `smoothness` L and `strong_convexity` mu.
-        estimation: what stage 1 would spend.
-        rounds: T, of both stages.
-        clients_per_round: K.
+    Arguments are those of `worth`.
 
     Returns:
         The spread, in units of the loss; Theta / 10^4 where even less pays.
