@@ -32,8 +32,8 @@ This page is written by `make reference` from the tables that check studies; cha
 What is left out is planned, or has the default that is given here.
 """  # noqa: E501
 NAMED_METHODS = (
-    "The keys are those of the method that `name` names; without it, of `fedsgd-dpc`. Of a study without this table\n"
-    "the planner may take [one upload](one_upload.md#what-the-planner-does) in its place.\n"
+    "The keys are those of the method that `name` names; without it, of `fedsgd-dpc`. Of a study without\n"
+    "this table the planner may take [one upload](one_upload.md#what-the-planner-does) in its place.\n"
 )
 NAMED_COLUMNS = """What each column of a table is: keys are names of columns, and each is a table of its kind.
 `columns = "columns.toml"`, above all tables, takes `[columns]` from a file. [Columns](columns.md) tells more.
