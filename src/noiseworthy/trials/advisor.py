@@ -172,9 +172,10 @@ def in_place_of(
 
     None where it is behind, or ties and asks for no fewer uploads, and where none is allowed or no time left.
     """
-    first = _entered(bench, space, found, seeds)
+    if deadline.passed:
+        return None
+    first, kinds = _entered(bench, space, found, seeds), [found.result.winner.treatment]
     try:
-        kinds = [found.result.winner.treatment]
         entry = _entry(bench, other, [first], kinds, seeds, deadline, lambda done: None)
     except UserError:
         return None
