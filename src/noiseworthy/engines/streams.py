@@ -88,16 +88,14 @@ def _training(
 
 def _upload(algorithm: Algorithm, state: ServerState, key: Array, train: FlatRecords) -> Any:
     """Shape of an upload."""
+    one = [jax.ShapeDtypeStruct((1, *part.rows.shape[1:]), part.dtype) for part in (train.x, train.y)]
+    return eqx.filter_eval_shape(_update, algorithm, state, key, *one, (train.task, train.condensed))
 
-    def update() -> Array:
-        x, y = (jnp.zeros((1, *one.rows.shape[1:]), one.dtype) for one in (train.x, train.y))
-        shard, own = (
-            shard_of(train.task, train.condensed, x, y, jnp.ones(1)),
-            algorithm.init_client(state.theta),
-        )
-        return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
 
-    return jax.eval_shape(update)
+@eqx.filter_jit  # traced once for all trainings and segments
+def _update(algorithm: Algorithm, state: ServerState, key: Array, x: Array, y: Array, facts: tuple[Any, ...]):
+    shard, own = shard_of(*facts, x, y, jnp.ones(1)), algorithm.init_client(state.theta)
+    return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
 
 
 @eqx.filter_jit
