@@ -35,8 +35,8 @@ class Direct:
 
     Attributes:
         owners: what answers each of them.
-        come_back: whether owners who do not answer may do so later: else the time in which they do not is over
-            at once, since a wait would keep a core busy for seconds.
+        come_back: whether owners who do not answer may do so later: else the time in which they do not is
+            over at once, since a wait would keep a core busy for seconds.
 
     Example:
         >>> direct = Direct({"north": bytes.upper})
