@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from noiseworthy.cli import app
 from noiseworthy.deploy.attacks import BATCH
 from noiseworthy.deploy.gateway import gateway, price
+from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
@@ -132,6 +133,18 @@ def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_as_far_as_it_c
         assert moved == pytest.approx(question.probe.apart(0.25, "l2"), rel=1e-4)
     for world in worlds:
         world.gateway.close()
+
+
+def test_accounts_on_the_same_records_rehearse_a_program_once(tmp_path, silent, monkeypatch):
+    """An audit asks with a fresh account in each trial, and would compute each upload twice."""
+    rehearsed, rehearsal = [], Holding.rehearsal
+    monkeypatch.setattr(Holding, "rehearsal", lambda *asked: rehearsed.append(asked) or rehearsal(*asked))
+    owner = owner_of(tmp_path)
+    world, (question,) = World.open(made_up(owner, tmp_path, False, noise_floor=1e-6)), questions(owner)
+    for one in world.accounts(["first", "second", "third"]):
+        one.upload(world.request(question, one.gateway.account.client, 0.5))
+    assert len(rehearsed) == 1
+    world.gateway.close()
 
 
 def test_a_budget_for_everything_an_owner_holds_is_attacked_by_whole_updates_alone(tmp_path):

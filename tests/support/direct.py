@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.exchange import Answer, check_free
 from noiseworthy.errors import GatewayError
+
+
+@dataclass
+class Clock:
+    """The time of who asks: that of the machine, and the seconds that were waited for nothing."""
+
+    skipped: float = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.skipped
+
+    def sleep(self, seconds: float) -> None:
+        self.skipped += seconds
+
+    time = staticmethod(time.time)
+
+
+CLOCK = correspondence.time = Clock()
 
 
 @dataclass
@@ -15,6 +35,8 @@ class Direct:
 
     Attributes:
         owners: what answers each of them.
+        come_back: whether owners who do not answer may do so later: else the time in which they do not is
+            over at once, since a wait would keep a core busy for seconds.
 
     Example:
         >>> direct = Direct({"north": bytes.upper})
@@ -24,6 +46,7 @@ class Direct:
     """
 
     owners: Mapping[str, Callable[[bytes], bytes]]
+    come_back: bool = False
     _answers: dict[str, bytes | None] = field(default_factory=dict)
 
     @property
@@ -47,6 +70,11 @@ class Direct:
     def receive(self, seconds: float) -> list[Answer]:
         """All answers that were not taken yet."""
         taken, self._answers = list(self._answers.items()), {}
+        if all(data is None for _, data in taken):
+            if self.come_back:
+                time.sleep(min(max(seconds, 0.0), 0.02))
+            else:
+                CLOCK.sleep(max(seconds, 0.0))
         return taken
 
     def absent(self, client: str) -> str:

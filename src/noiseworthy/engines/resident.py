@@ -264,6 +264,8 @@ def _sum_in_blocks(
     split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
     first = lambda leaf: leaf[0]  # noqa: E731
 
+    reply = jax.jit(reply, inline=True)  # traced once, for the shape of its answer and for the loop
+
     def add(total: Array, part: tuple[Array, Array, Memory]) -> tuple[Array, Memory]:
         if block == 1:  # mapping over one client would turn its matrix products into slow batched ones
             one, own = reply(*jax.tree.map(first, part))

@@ -64,7 +64,8 @@ def _training(
     asked = [np.arange(cohort) if everybody else one for one in rounds]
     held = jax.eval_shape(algorithm.init_client, state.theta)
     layout = jax.tree.structure(held)
-    shape = _upload(algorithm, state, key, train)
+    one = [jax.ShapeDtypeStruct((1, *part.rows.shape[1:]), part.dtype) for part in (train.x, train.y)]
+    shape = eqx.filter_eval_shape(_update, algorithm, state, key, *one, train.task, train.condensed)
     total = jnp.zeros((cohort, *shape.shape) if algorithm.reads_uploads else shape.shape, shape.dtype)
     state = state._replace(round=jnp.int32(bounds[0]))
     facts = (train.widths, at_once, train.condensed, single_uploads, everybody)
@@ -86,18 +87,11 @@ def _training(
     return state
 
 
-def _upload(algorithm: Algorithm, state: ServerState, key: Array, train: FlatRecords) -> Any:
-    """Shape of an upload."""
-
-    def update() -> Array:
-        x, y = (jnp.zeros((1, *one.rows.shape[1:]), one.dtype) for one in (train.x, train.y))
-        shard, own = (
-            shard_of(train.task, train.condensed, x, y, jnp.ones(1)),
-            algorithm.init_client(state.theta),
-        )
-        return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
-
-    return jax.eval_shape(update)
+@eqx.filter_jit  # traced once for all trainings and segments
+def _update(algorithm: Algorithm, state: ServerState, key: Array, x: Array, y: Array, task, condensed: bool):
+    """What a client would upload of the records x, y."""
+    shard, own = shard_of(task, condensed, x, y, jnp.ones(1)), algorithm.init_client(state.theta)
+    return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
 
 
 @eqx.filter_jit

@@ -183,7 +183,8 @@ def run_server(folder: Path, last: int | None) -> int:
     run = folder / "run"
     resume = (run / "checkpoint.npz").exists()
     try:
-        done = deployed.train(deployment(), Direct(owners), run, resume=resume, patience=PATIENCE)
+        exchange = Direct(owners, come_back=True)
+        done = deployed.train(deployment(), exchange, run, resume=resume, patience=PATIENCE)
     except NoMoreReplies as error:
         print("never:", error)
         return 4

@@ -320,7 +320,8 @@ class Gateway:
         """Compile before paying: a kill in those seconds would lose the release."""
         program, job = accepted.request.program, accepted.job
         if job.task not in self._compiled:
-            self._compiled = {job.task: set()}
+            self._compiled.clear()  # in place: gateways of other accounts on the same records look here, too
+            self._compiled[job.task] = set()
         if program not in self._compiled[job.task]:
             job.rehearse(self.holding.rehearsal(job.task))
             self._compiled[job.task].add(program)
