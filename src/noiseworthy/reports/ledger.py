@@ -22,7 +22,6 @@ Record = dict[str, Any]
 _LISTED = 50
 """Clients of one table; more are in the JSON."""
 _COUNTS = {"planned": "planned", "spent": "spent", "arrived": "acknowledged", "left": "remaining"}
-_PAID = "spent", "arrived"
 
 
 def ledger_tables(books: DurableLedger) -> list[Table]:
@@ -41,7 +40,7 @@ def _table(data: str, world: str, lines: list[Line]) -> Table:
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim"
     )
     # gateways keep no schedule: of releases that nobody planned none is left, and most of a budget may be
-    counts = [name for name in _COUNTS if any(line.planned for line in lines) or name in _PAID]
+    counts = [*_COUNTS] if any(line.planned for line in lines) else ["spent", "arrived"]
     table.add_column("client", no_wrap=True)
     for column in (*counts, "epsilon", "delta", "of lifetime", ""):
         table.add_column(column, justify="right", no_wrap=True)

@@ -146,17 +146,17 @@ def read_no_app() -> None:
 
 def drop_what_ended() -> None:
     """Have this process's supernode drop a message whose run ends while it comes, task and all."""
+
+    def pulled(*args: Any, **options: Any) -> dict[str, bytes]:
+        try:
+            return pull_objects(*args, **options)
+        except RunNotRunningException:
+            # no Exception, so that it passes Flower's handling by: the task would stay, and who answers it
+            # would wait more than an hour for the rest of its message
+            raise ConnectionError("its run has ended") from None
+
     worker: Any = start_client_internal
-    worker.pull_objects = _pulled
-
-
-def _pulled(*args: Any, **options: Any) -> dict[str, bytes]:
-    try:
-        return pull_objects(*args, **options)
-    except RunNotRunningException:
-        # no Exception, so that it passes Flower's handling by: the task would stay, and who answers it would
-        # wait more than an hour for the rest of its message
-        raise ConnectionError("its run has ended") from None
+    worker.pull_objects = pulled
 
 
 def main() -> None:
