@@ -47,6 +47,17 @@ def test_a_run_folder_shows_every_client_of_every_seed(run, trained):
     assert shown["head"].split(":")[0] == str(shown["entries"])
 
 
+def test_releases_that_nobody_planned_are_not_said_to_be_none_left(run, trained, tmp_path):
+    """A gateway keeps no schedule: most of its budget may be left."""
+    north = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
+    with DurableLedger.open(tmp_path / "ledger.sqlite") as ledger:
+        (number,) = ledger.enrol([north])
+        ledger.reserve(ledger.begin("first"), [Charge(number, 1, north.share(0.25))])
+    heads = [run("ledger", "show", path).out.splitlines()[2].split() for path in ("ledger.sqlite", "here")]
+    assert heads[0] == ["client", "spent", "arrived", "epsilon", "delta", "of", "lifetime"]
+    assert heads[1] == ["client", "planned", "spent", "arrived", "left", *heads[0][3:]]
+
+
 def test_a_page_says_what_is_left_and_a_file_that_cannot_be_written_is_named(run, trained, tmp_path):
     assert run("ledger", "page", "here").code == 0
     page = (tmp_path / "here" / "ledger.html").read_text()

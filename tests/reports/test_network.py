@@ -49,6 +49,9 @@ def test_the_caption_counts_what_arrived_and_says_why_the_rest_did_not(record):
     assert "budget: all is spent" in said
     assert "2 uploads came too late" in said
     assert "11 seconds at the median" in said
+    for one in record["network"]["rounds"]:
+        one["seconds"] = 153.98
+    assert "154 seconds at the median" in network_caption(view(record))
 
 
 def test_every_answer_is_drawn_once(record):

@@ -137,6 +137,12 @@ def test_the_training_panel_says_how_it_ended(make_record):
     assert "without bound: no noise" in words(training_panel(view(make_record("no_noise"))))
 
 
+def test_minutes_of_training_are_whole_seconds(make_record):
+    record = make_record("full")
+    slow = {**record, "training": {**record["training"], "seconds": 153.98}}
+    assert "154 s" in words(training_panel(view(slow)))
+
+
 def test_a_loss_stands_beside_what_a_constant_reaches_and_the_model_has_scores(make_record):
     record = make_record("full")
     y, shares = np.repeat([0, 1], [90, 10]), np.tile([0.8, 0.2], (100, 1))

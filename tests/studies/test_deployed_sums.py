@@ -180,6 +180,7 @@ def test_a_void_round_is_charged_and_asked_again_under_a_new_number_with_new_rel
         for name in owners.opened:
             assert owners.releases(name) == [1, 2, 3]
             assert owners.spent(name) <= 1 + LAST_BITS / WHOLE
+        assert done.trained.uploads.tolist() == [[3, 3, 3, 3]]
     assert never_again(numbers)
     assert done.told.sums >= max(numbers)
 

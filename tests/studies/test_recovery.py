@@ -241,9 +241,11 @@ def test_a_run_whose_owners_ran_out_ends_with_the_model_it_reached(owners, losin
     assert 1 < run.rounds[-1] == len(done.told.rounds) < 5
     assert run.loss.shape == (1, len(run.rounds))
     assert max(map(max, numbers(owners))) <= 5
+    assert np.all(run.uploads[0] >= [len(mine) for mine in numbers(owners)])  # what the claim says was spent
     again = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert again.told.ended == done.told.ended
     assert np.array_equal(again.trained.theta, run.theta)
+    assert np.array_equal(again.trained.uploads, run.uploads)
 
 
 @pytest.mark.parametrize("study", ["one stage", "the first of two"])

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from noiseworthy.deploy.deployment import Deployment
     from noiseworthy.deploy.exchange import Exchange
     from noiseworthy.deploy.gateway.messages import About
-    from noiseworthy.deploy.gateway.models import ModelOffer
     from noiseworthy.deploy.remote import Round
     from noiseworthy.studies.plan_file import Planned
 
@@ -56,7 +55,7 @@ def up(
     check_installed()
     place = _place(study, folder)
     planned, deployment = _decided(study, data, plan)
-    from noiseworthy.deploy.owners import write_owner_files
+    from noiseworthy.deploy.owners import folder_name, sockets_of, wait_for_gateways, write_owner_files
 
     planned.file.save(place)
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
@@ -65,7 +64,13 @@ def up(
         if deployment.plan.problem.trust.sums_itself:
             err.print(_BY_HAND.format(place), soft_wrap=True, markup=False)
         return
-    _start(place, files, insecure)
+    from noiseworthy.deploy.flower.processes import Local
+
+    owners = {folder_name(name): path for name, path in files.items()}
+    sockets = sockets_of(owners)
+    with err.status(f"Starting a superlink and {len(files)} owners"):
+        Local(place, sockets, insecure, owners).start()
+        wait_for_gateways(place, sockets)
     err.print(f"Owners' files, ledgers and logs are in {place}.", soft_wrap=True)
     out.print(f"Up: {len(files)} owners. Next: noiseworthy deploy run {study}", soft_wrap=True)
 
@@ -173,11 +178,19 @@ def ask(
     """Ask connected owners for their terms, and write them to a file that a study names as its data."""
     from noiseworthy import _validate as check
     from noiseworthy.data.owners import write_owners
+    from noiseworthy.deploy.correspondence import all_introduced, introduced
     from noiseworthy.deploy.owners import Standing
     from noiseworthy.reports.network import status_table
 
     check.positive("--patience", patience)
-    abouts = _met(folder.absolute(), owner or [], patience)
+    with _exchange(folder.absolute()) as exchange, err.status("Waiting for owners"):
+        abouts = introduced(exchange, owner, patience) if owner else all_introduced(exchange, patience)
+        _check_there(exchange, owner or [], abouts)
+    if not abouts:
+        raise GatewayError(
+            "no owner's gateway answers; start gateways and nodes, then ask again (noiseworthy deploy status "
+            "tells which nodes are connected)"
+        )
     write_owners(file, abouts)
     out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
@@ -244,17 +257,6 @@ def check_installed() -> None:
         raise ConfigError(f"{missing[0]} is not installed; pip install 'noiseworthy[deploy]'")
 
 
-def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
-    from noiseworthy.deploy.flower.processes import Local
-    from noiseworthy.deploy.owners import folder_name, sockets_of, wait_for_gateways
-
-    owners = {folder_name(name): path for name, path in files.items()}
-    sockets = sockets_of(owners)
-    with err.status(f"Starting a superlink and {len(files)} owners"):
-        Local(place, sockets, insecure, owners).start()
-        wait_for_gateways(place, sockets)
-
-
 def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: str) -> None:
     """What to type on which machine; docs/deployment.md says what is sent between them."""
     owners = [
@@ -266,23 +268,6 @@ def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: st
     last = f"# server, once owners have its ca.crt\nnoiseworthy deploy run {study} --folder {place}"
     text = "\n\n".join([*owners, f"{server} --host {host}", last])
     out.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-def _met(place: Path, owners: list[str], patience: float) -> list[About]:
-    """What owners of these names tell, or all that are there."""
-    from noiseworthy.deploy.correspondence import all_introduced, introduced
-    from noiseworthy.deploy.flower.processes import link_of
-
-    link_of(place)
-    with _exchange(place) as exchange, err.status("Waiting for owners"):
-        abouts = introduced(exchange, owners, patience) if owners else all_introduced(exchange, patience)
-        _check_there(exchange, owners, abouts)
-    if not abouts:
-        raise GatewayError(
-            "no owner's gateway answers; start gateways and nodes, then ask again (noiseworthy deploy status "
-            "tells which nodes are connected)"
-        )
-    return abouts
 
 
 def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[About]) -> None:
@@ -315,10 +300,11 @@ def _trained(
     resume: bool, patience: float,
 ) -> dict[str, Any]:  # fmt: skip
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.deploy.correspondence import introduced
+    from noiseworthy.deploy.correspondence import delivered, introduced
     from noiseworthy.deploy.deployed import check_approved, check_roster, final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
     from noiseworthy.deploy.rosters import roster_of
+    from noiseworthy.model.folder import NAME as MODEL
     from noiseworthy.model.folder import load_folder
     from noiseworthy.studies.delivery import deliver
     from noiseworthy.studies.record import save_record
@@ -348,24 +334,15 @@ def _trained(
     record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
     known.note(abouts)
-    _deliver(exchange, federation.clients, final_model(done.told.run, load_folder(folder)), folder, patience)
-    return record
-
-
-def _deliver(
-    exchange: Exchange, owners: Sequence[str], offer: ModelOffer, folder: Path, patience: float
-) -> None:
-    """Send owners the model, and name those who did not take it."""
-    from noiseworthy.deploy.correspondence import delivered
-    from noiseworthy.model.folder import NAME as MODEL
-
+    offer = final_model(done.told.run, load_folder(folder))
     with err.status("Sending the model to its owners"):
-        why = delivered(exchange, owners, offer, patience / 4)
+        why = delivered(exchange, federation.clients, offer, patience / 4)
     for owner, reason in sorted(why.items()):
         err.print(
             f"{owner} was not given the model ({reason}); send it {folder / MODEL}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
+    return record
 
 
 def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:

@@ -35,7 +35,6 @@ from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ConfigError, GatewayError, InvalidInput, NoMoreReplies, ResumeError
 from noiseworthy.methods.algorithm import Algorithm, start_of
 from noiseworthy.methods.dpfl_bcs import loss_reports
-from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.model.folder import Kept
@@ -258,7 +257,9 @@ class _Session:
         plan, task, seed = self.deployment.plan, self.deployment.task, self.deployment.seed
         reporting = loss_reports.make(first, task, seed)
         if self.told.opening is None:
-            self.told.opening = self._opening(first, reporting, start)
+            reached: list[Checkpoint] = []
+            self.stage(reporting, first.plan, start, first=first, on_end=reached.append)
+            self.told.opening = reached[-1]
             start = onward(self.told.opening, averaged=plan.averaging > 0)
         losses = self.told.opening.server[-1][0]
         stage = estimation_of(plan, np.asarray(reporting.cohorts), losses)
@@ -267,11 +268,6 @@ class _Session:
         run = self.stage(make(stage.plan, task, later), stage.plan, start, before=first)
         whole = joined(self.told.opening, run, first.rounds)
         return DeployedRun(self.deployment, Run.of(whole, [stage.plan], [stage]), self.told)
-
-    def _opening(self, first: FirstStage, reporting: LossReports, start: Checkpoint | None) -> Checkpoint:
-        reached: list[Checkpoint] = []
-        self.stage(reporting, first.plan, start, first=first, on_end=reached.append)
-        return reached[-1]
 
     def stage(
         self,

@@ -84,6 +84,14 @@ class Gathering:
         """The number of a client's release by the schedule."""
         return int(self.asking.releases(t)[client]) + 1
 
+    def used(self, t: int) -> NDArray[np.int64]:
+        """Releases of this plan that clients were asked for before round t, shape (1, N).
+
+        One that was paid for and lost, in whose place a later one was asked, counts as much.
+        """
+        asking, ahead = self.asking, [self.letters.ahead.get(name, 0) for name in self.clients]
+        return (np.minimum(asking.releases(t) + ahead, asking.planned) - asking.made)[None]
+
     def _further(self, t: int, cohort: NDArray[np.int32], found: Found) -> list[tuple[int, int]]:
         """Clients that named a later release, and its number, within what was planned."""
         named: list[tuple[int, int]] = []

@@ -60,6 +60,8 @@ def owner_tables(
     table = study.federation
     if table.data_dir is not None:
         table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
+    if not apart:  # the file lies elsewhere than the study, from where its paths start
+        table = table.model_copy(update={"data": study.located(str(table.data), absolute=True)})
     return {
         **({} if (columns := study.counted_columns) is None else {"columns": columns.tables()}),
         "owner": {"client": client, "data_set": deployment.federation.name},

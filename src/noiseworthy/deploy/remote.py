@@ -145,9 +145,10 @@ def train_remotely(
             if t == 0 or asking.first is not None:
                 raise
             ended = str(error)
-            reached = _with_score(algorithm, state, reached, terms)
+            # of a round that was never made, too, releases were paid for
+            reached = _with_score(algorithm, state, reached, terms)._replace(used=gathering.used(t + 1))
             break
-        reached = _scored(algorithm, state, reached, terms, asking)
+        reached = _scored(algorithm, state, reached, terms, gathering)
         on_round(reached, Round(t, answers, time.monotonic() - started))
     theta = np.asarray(algorithm.model(state))[None]
     return Reached(Trajectory(reached.rounds, reached.loss, reached.accuracy, theta, reached.used), ended)
@@ -282,14 +283,14 @@ def _state_of(reached: Checkpoint, start: ServerState) -> ServerState:
 
 
 def _scored(
-    algorithm: Algorithm, state: ServerState, before: Checkpoint, terms: Terms, asking: Asking | None = None
+    algorithm: Algorithm, state: ServerState, before: Checkpoint, terms: Terms, by: Gathering | None = None
 ) -> Checkpoint:
     """The checkpoint at a state, with a score where one is due."""
     t = int(state.round)
     after = before._replace(
         round=t,
         theta=np.asarray(state.theta)[None],
-        used=before.used if asking is None else (asking.releases(t) - asking.made)[None],
+        used=before.used if by is None else by.used(t),
         server=tuple(np.asarray(leaf)[None] for leaf in jax.tree.leaves(state.memory)),
     )
     return _with_score(algorithm, state, after, terms) if t in terms.evaluate_at else after

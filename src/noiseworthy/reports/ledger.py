@@ -21,6 +21,7 @@ from noiseworthy.studies.typed_record import LedgerPart
 Record = dict[str, Any]
 _LISTED = 50
 """Clients of one table; more are in the JSON."""
+_COUNTS = {"planned": "planned", "spent": "spent", "arrived": "acknowledged", "left": "remaining"}
 
 
 def ledger_tables(books: DurableLedger) -> list[Table]:
@@ -38,23 +39,24 @@ def _table(data: str, world: str, lines: list[Line]) -> Table:
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim"
     )
+    # gateways keep no schedule: of releases that nobody planned none is left, and most of a budget may be
+    counts = [*_COUNTS] if any(line.planned for line in lines) else ["spent", "arrived"]
     table.add_column("client", no_wrap=True)
-    for column in ("planned", "spent", "arrived", "left", "epsilon", "delta", "of lifetime", ""):
+    for column in (*counts, "epsilon", "delta", "of lifetime", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for line in lines[:_LISTED]:
-        table.add_row(*_row(line))
+        table.add_row(*_row(line, counts))
     if len(lines) > _LISTED:
         table.caption = f"{len(lines) - _LISTED:,} more clients: --json lists all"
     return table
 
 
-def _row(line: Line) -> tuple[str | Text, ...]:
+def _row(line: Line, counts: list[str]) -> tuple[str | Text, ...]:
     account = line.account
     most = "at most " if account.currency.startswith(SCHEDULE) and line.spent else ""
-    counts = line.planned, line.spent, line.acknowledged, line.remaining
     return (
         Text(shown(account.client)),
-        *(f"{how_many:,}" for how_many in counts),
+        *(f"{getattr(line, _COUNTS[name]):,}" for name in counts),
         most + rounded_up(line.epsilon),
         number(account.delta),
         number(account.epsilon, 6),

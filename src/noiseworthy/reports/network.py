@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, number, percent, rounded_up
+from noiseworthy._wording import about, count, number, percent, rounded_up
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.style import MUTED, TONES, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RoundPart, RunRecord
@@ -84,7 +84,7 @@ def network_caption(record: RunRecord) -> str:
     if missing:
         text += f"; of the others most had this reason: {max(set(missing), key=missing.count)}"
     late = f" {count(network.late, 'upload')} came too late to be used." if network.late else ""
-    return f"{text}.{late} A round took {number(seconds, 2)} seconds at the median."
+    return f"{text}.{late} A round took {about(seconds)} seconds at the median."
 
 
 def network_clauses(record: RunRecord) -> list[Clause]:

@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span
+from noiseworthy._wording import about, count, finite, level, number, rounded_up, shortened, span
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
@@ -105,7 +105,7 @@ def training_panel(record: RunRecord) -> Panel | None:
     _fact(facts, "spent", said)
     if bill := bill_of(record):
         _fact(facts, "cost", f"{of_budget(bill)}, {whose(record, bill)}")
-    _fact(facts, "took", f"{count(len(training.seeds), 'seed')}, {number(training.seconds, 2)} s")
+    _fact(facts, "took", f"{count(len(training.seeds), 'seed')}, {about(training.seconds)} s")
     return _panel(
         "training", result.title(record), facts, _remarks(record, training=True), remarks_first=True
     )

@@ -219,7 +219,7 @@ class Study(Table):
         table = self.federation.model_copy(update={"data_dir": data_dir})
         return self.model_copy(update={"federation": table})
 
-    def located(self, source: str) -> str:
+    def located(self, source: str, *, absolute: bool = False) -> str:
         """A source of data with its path as it is found: beside the study's file, else as it was stated.
 
         Example:
@@ -229,7 +229,7 @@ class Study(Table):
         """
         kind, path = _path_of(source)
         beside = self._folder / path
-        return f"{kind}{beside}" if path and beside.exists() else source
+        return f"{kind}{beside.absolute() if absolute else beside}" if path and beside.exists() else source
 
     def found_elsewhere(self) -> list[str]:
         """Paths of the study that lead nowhere from its file, but somewhere from the working directory."""

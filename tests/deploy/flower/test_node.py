@@ -29,7 +29,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.object_ref import load_app
 from flwr.supercore.object_store import ObjectStoreFactory
-from flwr.supercore.run import Run
+from flwr.supercore.run import Run, RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode import start_client_internal
 from flwr.supernode.main import create_app
@@ -64,8 +64,11 @@ class Supernode:
             assert self.thread.is_alive()
             time.sleep(0.01)
 
-    def receives(self, content: RecordDict, fab: bytes, kind: str = "query") -> None:
-        """What Flower's supernode does with a message that a superlink holds for it, and with its app."""
+    def receives(self, content: RecordDict, fab: bytes, kind: str = "query", *, ends: bool = False) -> None:
+        """What Flower's supernode does with a message that a superlink holds for it, and with its app.
+
+        `ends` ends the run before the message is here.
+        """
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, 1, 1
         message = Message(content, 7, kind, ttl=60.0)
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -80,11 +83,11 @@ class Supernode:
             receive=lambda: (bare, tree),
             get_run=lambda _: run,
             get_fab=lambda *_: Fab(run.fab_hash, fab, {}),
-            pull_object=lambda _, name: objects[name],
+            pull_object=_over if ends else lambda _, name: objects[name],
             confirm_message_received=lambda *_: None,
             trusted_entities=None,
         )
-        assert came == RUN
+        assert came == (None if ends else RUN)
 
     def task(self):
         with self.server.client() as client:
@@ -99,12 +102,18 @@ class Supernode:
         return inflate_object_from_contents(names[-1], {name: store.get(name) for name in names})
 
 
+def _over(run: int, name: str) -> bytes:
+    raise RunNotRunningException
+
+
 @pytest.fixture
 def supernode(tmp_path, monkeypatch):
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "home"))
     before = start_client_internal.get_fused_config_from_fab
     monkeypatch.setattr(start_client_internal, "get_fused_config_from_fab", before)
+    monkeypatch.setattr(start_client_internal, "pull_objects", start_client_internal.pull_objects)
     node.read_no_app()
+    node.drop_what_ended()
     made = Supernode(tmp_path / "north.sock")
     yield made
     made.http.should_exit = True
@@ -193,6 +202,16 @@ def test_without_a_gateway_the_node_says_so_and_goes_on(supernode):
     answer(supernode.server, supernode.task())
     with pytest.raises(LookupError, match=NO_GATEWAY):
         opened(supernode.reply())
+
+
+def test_a_message_whose_run_ended_while_it_came_holds_up_no_other(supernode, echo):
+    """Its task would be taken first, and waited for longer than an hour."""
+    echo("north", supernode.socket)
+    supernode.receives(enclosed(b"lost"), b"", ends=True)
+    assert supernode.task() is None
+    supernode.receives(enclosed(b"abc"), b"")
+    answer(supernode.server, supernode.task())
+    assert opened(supernode.reply()) == b"cba"
 
 
 def test_another_process_of_the_machine_takes_no_task(supernode):

@@ -18,7 +18,7 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.packing import pack_about
-from noiseworthy.deploy.owners import write_owner_files
+from noiseworthy.deploy.owners import owner_tables, write_owner_files
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.studies.loading import parse_study
@@ -186,6 +186,25 @@ def test_a_study_writes_its_columns_into_the_files_of_its_owners(folder):
                 gateway.holding.x, prepared.trained()[0].x[place, : prepared.sizes[place]]
             )
             deployment._check_records(gateway.about, int(prepared.sizes[place]))
+
+
+@pytest.mark.parametrize("at", [".", "study"])
+def test_owners_of_this_machine_find_the_table_beside_a_study_from_anywhere(folder, monkeypatch, at):
+    """Stated by a path that starts at the study's file, wherever the commands were typed."""
+    place = folder / "study"
+    place.mkdir()
+    rows = [f"{site},{20 + 3 * i},male,{['no', 'yes'][i % 2]}" for i in range(12) for site in ("a", "b")]
+    (place / "wards.csv").write_text("hospital,age,sex,ill\n" + "\n".join(rows) + "\n")
+    monkeypatch.chdir(folder / at)
+    raw = {"federation": {"data": "wards.csv"}, "columns": COLUMNS, **STUDY}
+    prepared = prepare(parse_study(raw).beside(place))
+    deployment = Deployment.of(prepared, planned(prepared).plan)
+    files = write_owner_files(deployment, folder / "owners")
+    monkeypatch.chdir(folder)
+    for path in files.values():
+        with Gateway.open(load_owner(path)) as gateway:
+            assert gateway.holding.size == 10 == prepared.sizes[0]
+    assert owner_tables(deployment, "a", apart=True)["federation"]["data"] == "wards.csv"
 
 
 def test_terms_of_gateways_that_know_of_no_columns_are_read(folder):

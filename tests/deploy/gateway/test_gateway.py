@@ -385,7 +385,7 @@ def test_memory_goes_forward_only(gateway):
 
 def test_a_changed_budget_is_refused_when_the_gateway_starts(gateway_of):
     gateway_of()
-    with pytest.raises(ValueError, match="lifetime budget does not change"):
+    with pytest.raises(ValueError, match="lifetime budget does not change, state the one that it holds"):
         gateway_of(budget={"epsilon": 80.0})
 
 

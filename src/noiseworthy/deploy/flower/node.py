@@ -30,6 +30,8 @@ import httpx
 from flwr.app import Error, Message
 from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode
 from flwr.supercore.error import ApiErrorCode, FlowerError
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.supercore.run import RunNotRunningException
 from flwr.supernode import fleet_http_connection, start_client_internal
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
@@ -142,6 +144,21 @@ def read_no_app() -> None:
     worker.get_fused_config_from_fab = lambda fab, run: {}
 
 
+def drop_what_ended() -> None:
+    """Have this process's supernode drop a message whose run ends while it comes, task and all."""
+
+    def pulled(*args: Any, **options: Any) -> dict[str, bytes]:
+        try:
+            return pull_objects(*args, **options)
+        except RunNotRunningException:
+            # no Exception, so that it passes Flower's handling by: the task would stay, and who answers it
+            # would wait more than an hour for the rest of its message
+            raise ConnectionError("its run has ended") from None
+
+    worker: Any = start_client_internal
+    worker.pull_objects = pulled
+
+
 def main() -> None:
     """Start the supernode of this process's command line."""
     sys.argv = sys.argv[1:]
@@ -153,6 +170,7 @@ def main() -> None:
     connection: Any = fleet_http_connection
     connection.NodeAuthHttpInterceptor = Explaining
     read_no_app()
+    drop_what_ended()
     server = Server(f"{config.host}:{config.port}", secret)
     threading.Thread(target=answer_tasks, args=(server,), daemon=True).start()
     with held:

@@ -125,8 +125,8 @@ class DurableLedger(Rows):
         if known != account:
             raise LedgerError(
                 f"{self.path} holds another budget of {account.client} on {account.data} "
-                f"({_terms(known)}; now {_terms(account)}); a lifetime budget does not change, name another "
-                "ledger"
+                f"({_terms(known)}; now {_terms(account)}); a lifetime budget does not change, state the one "
+                "that it holds, or another data set for records that are new"
             )
         return number
 
