@@ -137,6 +137,17 @@ def test_a_row_at_an_owner_is_that_of_its_record_alone_to_the_last_bit(loss, out
     np.testing.assert_array_equal(of(slice(0, 33)), together[:33])
 
 
+@pytest.mark.parametrize(("loss", "outputs"), KINDS[1:])
+def test_what_classes_ask_of_the_outputs_is_no_larger_at_a_start_than_at_zero(loss, outputs):
+    """A class of one in a hundred would be twice as large at its share, and the clip would cut it alone."""
+    task = LinearModel(4, outputs, loss, bias=0.4, feature_norm=1.0)
+    x, y = records(task, 40, np.random.default_rng(2))
+    batch, starts = Batch(x, jnp.asarray(y), jnp.ones(40)), np.zeros((2, task.dimension), np.float32)
+    starts[1, -outputs:] = -4.6
+    zero, seen = (rows_of(task, start, batch, 0.7, 0.8, "l2") for start in starts)
+    np.testing.assert_array_equal(zero, seen)
+
+
 # Solution ---------------------------------------------------------------------------------------------
 
 
