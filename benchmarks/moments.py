@@ -60,7 +60,8 @@ def measured(name: str, method: str, level: float) -> dict[str, Any]:
     made, decision = plan_study(made)
     planning, ground = time.process_time() - started, Ground(made)
     task: TaskTable = made.study.task
-    arena = ground.of_task({key: getattr(task, key) for key in TaskTable.model_fields})
+    keys = TaskTable.model_fields
+    arena = ground.of_task({key: getattr(task, key) for key in keys}, decision.plan.ranges)
     loss, accuracy = score(arena, decision.plan, [int(seed) for seed in SCORING])
     plan = decision.plan
     return {

@@ -131,7 +131,8 @@ def self_audit(
         InvalidInput: a file that allows nothing that can be audited, or OpenDP not installed.
         GatewayError: a gateway that refuses what the file allows.
     """
-    check.non_negative("seconds", seconds)
+    if seconds != np.inf:
+        check.non_negative("seconds", seconds)
     started, asked = time.monotonic(), questions(owner)
     each = max(2, trials // len(asked))
     with tempfile.TemporaryDirectory(prefix="noiseworthy-rehearsal-", dir=_in_memory()) as folder:
