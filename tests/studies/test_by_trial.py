@@ -233,9 +233,9 @@ def asked(monkeypatch):
     """Where one upload was tried beside many: it wins."""
     tried = []
 
-    def won(bench, space, found, other, seeds, deadline):
+    def won(bench, space, found, other, kinds, seeds, deadline):
         tried.append(other.algorithm)
-        return by_trial.plan_by_trial(bench, other, [found.treatment], seeds=seeds, deadline=deadline)
+        return by_trial.plan_by_trial(bench, other, kinds, seeds=seeds, deadline=deadline)
 
     monkeypatch.setattr(by_trial, "in_place_of", won)
     return tried

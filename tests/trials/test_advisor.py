@@ -108,7 +108,7 @@ def test_one_upload_takes_the_place_of_many_that_learn_nothing_and_not_the_other
 
     def chosen(many, one, deadline=None):
         found = plan_by_trial(bench, many, seeds=1)
-        return in_place_of(bench, many, found, one, 1, deadline or Deadline())
+        return in_place_of(bench, many, found, one, [None], 1, deadline or Deadline())
 
     won = chosen(idle, once(0.3))
     assert won is not None

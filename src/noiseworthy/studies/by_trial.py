@@ -105,7 +105,8 @@ def _at_once(
     except UserError:
         return None
     once = space_of(other)
-    chosen = in_place_of(bench, space, found, once, prepared.study.planning.seeds, deadline)
+    kinds, seeds = treatments_of(other, bench), prepared.study.planning.seeds
+    chosen = in_place_of(bench, space, found, once, kinds, seeds, deadline)
     if chosen is None:
         return None
     note = (

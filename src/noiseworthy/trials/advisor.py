@@ -166,15 +166,16 @@ def _entered(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
 
 
 def in_place_of(
-    bench: Bench, space: Space, found: TrialPlan, other: Space, seeds: int, deadline: Deadline
-) -> TrialPlan | None:
-    """The plan of another algorithm that advice would recommend beside the one found, records treated alike.
+    bench: Bench, space: Space, found: TrialPlan, other: Space, kinds: Sequence[Treatment | None], seeds: int,
+    deadline: Deadline,
+) -> TrialPlan | None:  # fmt: skip
+    """The plan of another algorithm, with treatments of its own, where it does as well with fewer uploads.
 
-    None where it is behind, or ties and asks for no fewer uploads, and where none is allowed or no time left.
+    None where it is behind, or ties and asks for no fewer, and where none is allowed or no time left.
     """
     if deadline.passed:
         return None
-    first, kinds = _entered(bench, space, found, seeds), [found.result.winner.treatment]
+    first = _entered(bench, space, found, seeds)
     try:
         entry = _entry(bench, other, [first], kinds, seeds, deadline, lambda done: None)
     except UserError:
