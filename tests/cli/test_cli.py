@@ -385,6 +385,7 @@ class Stopped:
     def find_spec(self, name, path=None, target=None):
         if name == "noiseworthy.cli.training":
             os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background start with it ignored
 sys.meta_path.insert(0, Stopped())
 sys.argv = ["noiseworthy", "plan", "missing.toml"]
 from noiseworthy.__main__ import main

@@ -71,7 +71,7 @@ def test_one_word_reaches_the_plan_and_its_file(made, tmp_path):
     assert told["clipping_mode"] == "D"
     assert told["privacy"]["accountant"].startswith("privacy loss distribution")
     assert "also to tell nobody whom it asked" in told["privacy"]["adversary"]
-    public = planned(prepare(study_of({"trust": "central"}))).plan
+    public = planned(prepare(study_of({"trust": "central"}, task={"feature_norm": 1.0}))).plan
     assert not any(word in json.dumps(encoded(public)) for word in ("cohorts", "secret"))
     assert "asked_with" not in public.as_dict()
     made.file.save(tmp_path)
