@@ -26,7 +26,9 @@ APART = {"moments laplace": 0.45}
 @pytest.mark.slow
 def test_every_sound_plan_passes_and_its_worst_case_is_reached(named_plan):
     name, plan = named_plan
-    for made in audit(plan, Effort(ridge=0.02, trials=6_000)):
+    # a ridge would move whoever takes part beside the clip, which mode C has no proof for
+    alone = plan.problem.clipping == "C" and plan.problem.budget.relation == "add-remove"
+    for made in audit(plan, Effort(ridge=0.0 if alone else 0.02, trials=6_000)):
         assert made.passed, [check.says for check in made.checks]
         share = made.exposure.epsilon / made.target.epsilon
         assert np.all(share >= FAR.get(name, 0.995))
