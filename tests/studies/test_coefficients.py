@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 from rich.console import Console
 
 from noiseworthy import run
+from noiseworthy.errors import ConfigError
 from noiseworthy.model.folder import load_folder
 from noiseworthy.reports.coefficients import coefficients_table
 from noiseworthy.reports.html import render
 from noiseworthy.studies.plan_file import load_plan
-from noiseworthy.studies.standard_errors import coefficients_in
+from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.trials import race
 
@@ -91,6 +93,17 @@ def test_coefficients_are_of_the_labels_themselves_where_clients_told_their_mean
     for one, stated in zip(record.coefficients.rows, told[1].coefficients.rows, strict=True):
         assert abs(one.coefficient - TRUTH[one.feature]) < 3 * one.error
         assert one.error_of_noise < stated.error_of_noise
+
+
+@pytest.mark.full
+def test_a_run_that_kept_no_start_is_refused_by_name(told, tmp_path):
+    """Runs of before labels were seen from one kept the moments alone."""
+    folder = shutil.copytree(told[0], tmp_path / "run")
+    kept = dict(np.load(folder / "checkpoint.npz"))
+    del kept["server_01"]
+    np.savez(folder / "checkpoint.npz", **kept)
+    with pytest.raises(ConfigError, match="keeps no moments of training 0"):
+        estimates_of(folder)
 
 
 @pytest.mark.full

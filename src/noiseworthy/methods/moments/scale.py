@@ -25,6 +25,8 @@ from noiseworthy.tasks.linear import LinearModel
 
 MOST_FEATURES = 1000
 """Of a record: half a million numbers in an upload."""
+# Below the first one upload is level at best on the tables of docs/one_upload.md#against-many-uploads; beyond
+# the second gradients get somewhere, whatever the noise.
 _TELLING, _FEW_UPLOADS = 5.0, 8
 CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
