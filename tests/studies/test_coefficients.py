@@ -12,11 +12,11 @@ from rich.console import Console
 from noiseworthy import run
 from noiseworthy.errors import ConfigError
 from noiseworthy.model.folder import load_folder
-from noiseworthy.reports.coefficients import coefficients_table
+from noiseworthy.reports.coefficients import coefficients_table, note_of
 from noiseworthy.reports.html import render
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
-from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
 from noiseworthy.trials import race
 
 STUDY = """
@@ -118,6 +118,13 @@ def test_terminal_and_report_show_them_by_name(told):
         assert "95 % interval" in text
         assert f"{row.coefficient:.3g}"[:3] in text
     assert "errors count the noise" in page
+
+
+def test_noise_that_hides_what_is_left_of_a_label_is_said():
+    """An estimate that noise took below 0 is cut off there, which is no perfect fit."""
+    told = CoefficientsPart(confidence=0.95, residual=0.0)
+    assert "how much it leaves of a label is hidden by the noise." in note_of(told)
+    assert "it leaves 8 of a label" in note_of(told.model_copy(update={"residual": 8.0}))
 
 
 @pytest.mark.full
