@@ -14,6 +14,7 @@ from pydantic import Field
 
 from noiseworthy._tables import Delta, Number, PerClient
 from noiseworthy.data.frames import read_text_table
+from noiseworthy.data.schema.values import keys
 from noiseworthy.errors import ConfigError, DataError
 
 ByName = Annotated[dict[str, Number], Field(min_length=1)]
@@ -78,6 +79,7 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
         return values
     if named not in columns:
         raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
+    table[named] = keys(table[named].to_numpy())  # as the records' own column of clients is read
     if twice := sorted({*table.loc[table[named].duplicated(), named]}):
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
     return dict(zip(table[named], values, strict=True))
