@@ -7,14 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.schema.columns import (
-    CategoryColumn,
-    DateColumn,
-    Feature,
-    NumberColumn,
-    OrderedColumn,
-    YesNoColumn,
-)
+from noiseworthy.data.schema import columns as kinds
 from noiseworthy.model.description import Description
 from noiseworthy.tasks.names import LINEAR
 
@@ -86,7 +79,7 @@ def _first_values(description: Description) -> set[str]:
     """The first of the numbers of each category, where the model sees columns as they are encoded."""
     if description.columns is None or not _as_encoded(description):
         return set()
-    return {one.names[0] for one in description.columns.features if isinstance(one, CategoryColumn)}
+    return {one.names[0] for one in description.columns.features if isinstance(one, kinds.CategoryColumn)}
 
 
 def _outputs(description: Description) -> list[str]:
@@ -126,15 +119,15 @@ def _scales(description: Description, features: int) -> tuple[NDArray[np.float64
     return centers, units
 
 
-def _ends(column: Feature) -> tuple[float, float] | None:
+def _ends(column: kinds.Feature) -> tuple[float, float] | None:
     """What becomes -1 and 1 in units of the column: numbers, days, places in an order, no (0) and yes (1)."""
     match column:
-        case NumberColumn(transform="none", step=step):
+        case kinds.NumberColumn(transform="none", step=step):
             return column.limits or (column.center - (step or 1), column.center + (step or 1))
-        case DateColumn(range=(first, last)):
+        case kinds.DateColumn(range=(first, last)):
             return 0.0, (last - first).days
-        case OrderedColumn(values=values):
+        case kinds.OrderedColumn(values=values):
             return 0.0, len(values) - 1
-        case YesNoColumn():
+        case kinds.YesNoColumn():
             return 0.0, 1.0
     return None
