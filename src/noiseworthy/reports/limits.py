@@ -95,13 +95,12 @@ def _large_deltas(record: RunRecord) -> list[str]:
     """Whose delta is so large that a record given away as it is would keep the promise."""
     unit, sizes = record.plan.privacy.unit, record.federation.sizes if record.federation else []
     whose = zip(record.client_names, sizes, record.plan.privacy.clients, strict=False)
-    large = [name for name, size, row in whose if row.delta * size >= 1]
-    if unit == "client" or not large:
-        return []
-    return [
+    large = [name for name, size, row in whose if unit != "client" and row.delta * size >= 1]
+    said = (
         f"Delta is not below 1 over the number of {unit}s of {shortened(', '.join(large), 80)}: to give away "
         f"one {unit} as it is, drawn at random, would keep such a promise. Take one far below it."
-    ]
+    )
+    return [said] if large else []
 
 
 ORIGINS = {

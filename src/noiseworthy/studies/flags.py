@@ -15,7 +15,6 @@ WIDER = 1.25
 """Factor by which a measured loss may lie outside what trials gave on the public data sets."""
 POINTS = 0.05
 """What an accuracy or R^2 may lie outside of it."""
-_ROUNDING = 1e-6
 Record = dict[str, Any]
 
 
@@ -115,7 +114,7 @@ def _useless(end: _End, regression: bool) -> list[str]:
             "their mean."
         )
     # scores are float32, which may round what equals the share of a class to below it
-    if end.score is not None and end.prior is not None and end.score < end.prior * (1 - _ROUNDING):
+    if end.score is not None and end.prior is not None and end.score < end.prior * (1 - 1e-6):
         found.append(
             f"Worse than a constant: test accuracy is {end.score:.1%}, and {end.prior:.1%} for always "
             "answering the most frequent class."

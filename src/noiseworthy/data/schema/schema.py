@@ -296,13 +296,7 @@ class Schema(Table):
 
 
 def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading) -> list[str]:
-    """What is wrong with the values of a column, in a sentence each without a full stop.
-
-    Args:
-        column: what it should be.
-        values: shape (n,).
-        read: what became of them.
-    """
+    """What is wrong with the values of a column, in a sentence each without a full stop."""
     said, gaps, strange = [], read.wrong & read.gap, read.wrong & ~read.gap
     if np.any(gaps):
         said.append(f"column {column.name!r} has {many(gaps, 'missing value')}; {column.remedy_of_gaps}")
