@@ -439,6 +439,13 @@ def test_a_column_of_budgets_is_read_as_spreadsheets_save_it_and_never_one_of_tw
         load_study(written(tmp_path, text.replace("b.csv", "twice.csv")))
 
 
+def test_clients_of_a_column_of_budgets_are_called_as_those_of_records_are(tmp_path):
+    """1, "1" and 1.0 are one value there, and spaces around text are none."""
+    (tmp_path / "b.csv").write_text("client,eps\n1.0,1.5\n north ,2\n")
+    text = PRIVACY + 'epsilon = { csv = "b.csv", column = "eps" }'
+    assert load_study(written(tmp_path, text)).privacy.epsilon == {"1": 1.5, "north": 2.0}
+
+
 CLIENTS = "client,ward,eps\nzeta,z,0.1\nalpha,a,0.5\nmid,m,0.25\n"
 NUMBERS = {"zeta": 0.1, "alpha": 0.5, "mid": 0.25}
 PER_CLIENT = """

@@ -74,6 +74,19 @@ def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
     np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
 
 
+def test_values_beyond_a_range_are_told(run, write, site_records, tmp_path):
+    """A column in another unit would else be predicted from without a word."""
+    numbers = {name: {"kind": "number", "range": [-5, 5]} for name in "abc"}
+    stated = {"client": {"role": "client"}, "label": {"role": "label", "classes": ["no", "yes"]}, **numbers}
+    study = {"federation": {"data": str(site_records())}, "columns": stated, **STUDY}
+    assert run("train", write(study), "--out", "here").code == 0
+    (tmp_path / "new.csv").write_text("a,b,c\n1,5.1,2\n1,2,3\n")
+    (tmp_path / "one.csv").write_text("a,b,c\n1,2,-5\n")
+    said = run("predict", "here", "new.csv", "-o", "out.csv").out
+    assert said.endswith("Outside of its range, and read as its end: 'b' in 1 record of 2.\n")
+    assert run("predict", "here", "one.csv", "-o", "o.csv").out == "Wrote o.csv: 1 record predicted.\n"
+
+
 def test_the_model_is_that_of_the_first_seed_and_says_so(trained, tmp_path):
     model = nw.load_model(tmp_path / "here")
     assert (model.description.seed, model.description.seeds) == (3, [3, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.model.coefficients import in_units
 from noiseworthy.model.folder import Kept
 from noiseworthy.model.model import Model
 from noiseworthy.tasks import Reference, model_task
@@ -112,6 +115,35 @@ def test_coefficients_per_unit_predict_from_raw_numbers():
     z = z + encoded[:, [SCHEMA.feature_names.index(name) for name in others]] @ table["coefficient"][others]
     np.testing.assert_allclose(model.answers(encoded)[:, 0], z, rtol=1e-4)
     assert np.isnan(per_unit["weight"]), "the logarithm is no multiple of the column"
+
+
+def test_dates_orders_and_yes_or_no_are_told_per_unit_too():
+    """Half of what yes is worth beside no, as -1 and 1 have it, would be read as all of it."""
+    columns = {
+        "ill": {"role": "label", "range": [0, 10]},
+        "smokes": {"kind": "yes-no"},
+        "stage": {"kind": "ordered", "values": ["I", "II", "III", "IV"]},
+        "seen": {"kind": "date", "range": ["2020-01-01", "2020-12-31"]},
+        "sex": {"kind": "category", "values": ["female", "male"]},
+    }
+    schema = Schema.model_validate(columns)
+    model = of_table({"model": "linear", "bias": 0.3}, None, schema)
+    days = [0, 1, 300]
+    seen = [str(date(2020, 1, 1) + timedelta(days=day)) for day in days]
+    frame = pd.DataFrame(
+        {"smokes": ["no", "yes", "no"], "stage": ["I", "III", "IV"], "seen": seen, "sex": ["female"] * 3}
+    )
+    raw = np.column_stack([[0, 1, 0], [0, 2, 3], days])
+    rows = model.coefficients().set_index("feature")
+    per_unit = rows["per_unit"][["smokes", "stage", "seen"]]
+    z = rows["per_unit"]["(intercept)"] + raw @ per_unit + rows["coefficient"]["sex = female"]
+    np.testing.assert_allclose(model.predict(frame), z, rtol=1e-4)
+
+    names, places, matrix = in_units(model.description, schema.width + 1)
+    told = dict(zip(names, matrix @ np.asarray(model.kept.theta, float)[places], strict=True))
+    assert list(told) == ["smokes", "stage", "seen", "sex = male", "(intercept)"]
+    for name in (*per_unit.index, "(intercept)"):
+        assert told[name] == pytest.approx(rows["per_unit"][name])
 
 
 def test_softmax_has_a_coefficient_for_every_class():

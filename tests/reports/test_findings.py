@@ -65,6 +65,13 @@ def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, 
     assert f"against {record['evidence']['axis']}" in findings.why_caption(view(record))
 
 
+def test_the_caption_finds_no_shape_in_a_single_count(make_record):
+    record = make_record("full")
+    for curve in record["evidence"]["curves"]:
+        curve |= {"x": curve["x"][:1], "bound": curve["bound"][:1]}
+    assert findings.why_caption(view(record)).endswith("The ring is the plan.")
+
+
 @pytest.mark.parametrize(
     ("name", "best"),
     [("full", "T = 100, b = 10"), ("local_steps", "E = 12, T = 240"), ("coins", "p = 0.5, T = 80")],

@@ -79,6 +79,16 @@ def test_spent_in_training_is_the_greatest_over_seeds_and_never_too_small(make_r
     assert "the least and the greatest of the clients' own budgets" in spends
 
 
+def test_a_delta_that_would_let_a_record_be_given_away_is_told(make_record):
+    record = make_record("full")
+    known, rows = record["federation"], record["plan"]["privacy"]["clients"]
+    name, size = known["clients"][0], known["sizes"][0]
+    said = "Delta is not below 1 over the number of records of "
+    assert said not in whole(clause(record, "What is not protected"))
+    rows[0]["delta"] = 1 / size
+    assert f"{said}{name}: to give away one record" in whole(clause(record, "What is not protected"))
+
+
 def test_what_the_statement_must_say(make_record):
     record = make_record("full")
     text = " ".join(f"{c.title} {whole(c)}" for c in privacy_statement(record))

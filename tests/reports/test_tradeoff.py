@@ -207,6 +207,8 @@ def test_equal_cells_have_one_colour(plain):
     for one in plain["tradeoff"]["cells"]:
         one.update(accuracy=[0.5], loss=[0.7])
     assert set(levels(view(plain).tradeoff)) == {RAMP[0]}
+    plain["tradeoff"]["cells"][0]["accuracy"] = [0.5004]
+    assert set(levels(view(plain).tradeoff)) == {RAMP[0]}, "50.0 % is written in all of them"
 
 
 def test_a_diverged_cell_has_no_level_and_says_so(plain):

@@ -12,11 +12,11 @@ from rich.console import Console
 from noiseworthy import run
 from noiseworthy.errors import ConfigError
 from noiseworthy.model.folder import load_folder
-from noiseworthy.reports.coefficients import coefficients_table
+from noiseworthy.reports.coefficients import coefficients_table, note_of
 from noiseworthy.reports.html import render
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
-from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
 from noiseworthy.trials import race
 
 STUDY = """
@@ -120,6 +120,13 @@ def test_terminal_and_report_show_them_by_name(told):
     assert "errors count the noise" in page
 
 
+def test_noise_that_hides_what_is_left_of_a_label_is_said():
+    """An estimate that noise took below 0 is cut off there, which is no perfect fit."""
+    told = CoefficientsPart(confidence=0.95, residual=0.0)
+    assert "How much it leaves of a label is hidden by the noise." in note_of(told)
+    assert "It leaves 8 of a label" in note_of(told.model_copy(update={"residual": 8.0}))
+
+
 @pytest.mark.full
 def test_noise_that_hides_features_is_said_in_the_place_of_errors(trained):
     _, record = trained(0.05)
@@ -139,3 +146,21 @@ def test_owners_whose_upload_did_not_arrive_are_not_counted(told):
     assert record.coefficients is not None
     for one, before in zip(found["rows"], record.coefficients.rows, strict=True):
         assert one["error"] == pytest.approx(1.5**0.5 * before.error, rel=0.1)
+
+
+@pytest.mark.full
+def test_whether_norm_or_clip_may_scale_records_is_told(told):
+    """Of columns of norm 1 each and labels 190 from 0, with a constant as long as the norm."""
+    folder, record = told
+    description = load_folder(folder / "model").description
+    assert record.coefficients.may_scale is False
+    assert "Neither norm nor clip scales a record." in note_of(record.coefficients)
+    least = 2 + 2.0**2 + (0.011 * 190) ** 2
+    for clip, may_scale in ((1.001 * least, False), (0.999 * least, True)):
+        plan = record.plan.model_copy(update={"clip_norm": clip})
+        found = coefficients_in(folder, record.model_copy(update={"plan": plan}), description)
+        assert found["may_scale"] is may_scale
+    task = description.task.model_copy(update={"feature_norm": 1.4})
+    found = coefficients_in(folder, record, description.model_copy(update={"task": task}))
+    assert found["may_scale"], "the norm of two columns is 1.42"
+    assert "Norm or clip may scale records" in note_of(CoefficientsPart.model_validate(found))

@@ -104,6 +104,12 @@ def test_a_model_that_does_no_better_than_nothing_is_flagged(classes, end, says)
     assert says in found
 
 
+def test_scores_that_float32_rounds_below_an_equal_prior_are_not_worse_than_it():
+    """741 of 800 test records, by always answering the most frequent class and by the model alike."""
+    assert (score := float(np.float32(741 / 800))) < 741 / 800
+    assert flags({"federation": {"classes": 2}}, ended(0.6, score, prior=741 / 800)) == []
+
+
 def test_the_prior_is_what_the_most_frequent_class_of_the_test_records_scores():
     federation = load_federation("breast-cancer", clients=3, seed=0)
     assert class_prior(federation) == pytest.approx(max(np.mean(federation.test_y == k) for k in (0, 1)))

@@ -73,6 +73,13 @@ def test_every_epsilon_has_the_loss_of_its_best_rounds(known):
         assert loss >= every.min() * (1 - 1e-6)
 
 
+def test_one_upload_is_not_shown_along_more_of_them(known):
+    """There is none after it, so that a flat line up to eight of them would say what cannot be had."""
+    guess, _ = known
+    assert list(guess.as_dict()["curves"]) == ["epsilon", "clients", "cost"]
+    assert list(replace(guess, rounds=(1, 1)).as_dict()["curves"]) == ["epsilon", "clients"]
+
+
 def test_at_the_studys_own_epsilon_it_is_no_worse_than_the_fitted_value_of_the_plan(known):
     guess, _ = known
     curve = guess.epsilon()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseworthy._places import whole, writing
+from noiseworthy._wording import count
 from noiseworthy.cli.console import out
 from noiseworthy.errors import ConfigError, DataError
 
@@ -31,6 +32,7 @@ def predict(
     ],
 ) -> None:
     """Predict new records: their own columns, what is predicted, and a probability for every class."""
+    from noiseworthy.data.schema.values import columns_of
     from noiseworthy.model.model import load_model
 
     if not out_file.name.endswith(_TABLES):
@@ -50,7 +52,11 @@ def predict(
             table.to_parquet(draft, index=False)
         else:
             table.to_csv(draft, index=False)
-    out.print(f"Wrote {out_file}: {len(table):,} records predicted.", soft_wrap=True)
+    out.print(f"Wrote {out_file}: {count(len(table), 'record')} predicted.", soft_wrap=True)
+    for name, read in ({} if model.schema is None else model.schema.read(columns_of(given), "")).items():
+        if beyond := int(read.outside.sum()):
+            where = f"{name!r} in {count(beyond, 'record')} of {len(table):,}"
+            out.print(f"Outside of its range, and read as its end: {where}.", soft_wrap=True)
 
 
 def export(

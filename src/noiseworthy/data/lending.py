@@ -79,10 +79,7 @@ def lending_club(data_dir: Path) -> Records:
 
     11,858 loans are the public part that the preparation is fitted to (see `prepared`), 85,376 are private
     and 21,344 test the model. Read from `data_dir`/lending-club/lending_club_120k.csv.gz. The rate is not
-    published: it follows from the instalment, and 1,409 loans for which that fails are left out.
-
-    Returns:
-        Records with x (85,376, 10) and y in per cent a year, 5.06 to 26.06.
+    published: it follows from the instalment, 5.06 to 26.06 % a year, and 1,409 loans where not are left out.
 
     Raises:
         DataError: the file is missing or damaged, or a column is missing or not numeric.
@@ -96,10 +93,8 @@ def lending_club_2018(data_dir: Path) -> Records:
     """10,000 loans of early 2018 with their interest rate: regression on 10 components of 56 features.
 
     1,000 loans are the public part that the preparation is fitted to (see `prepared`), 7,200 are private and
-    1,800 test the model. Read from `data_dir`/lending-club/lending_club_2018q1_10k.csv.gz.
-
-    Returns:
-        Records with x (7,200, 10) and y in per cent a year, 5.31 to 30.94.
+    1,800 test the model. Rates are 5.31 to 30.94 % a year. Read from
+    `data_dir`/lending-club/lending_club_2018q1_10k.csv.gz.
 
     Raises:
         DataError: the file is missing or damaged, or a column is missing or not numeric.

@@ -7,14 +7,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.schema.columns import CategoryColumn, NumberColumn
+from noiseworthy.data.schema import columns as kinds
 from noiseworthy.model.description import Description
 from noiseworthy.tasks.names import LINEAR
 
 COLUMNS = ("feature", "class", "coefficient", "per_unit")
 INTERCEPT = "(intercept)"
 Row = tuple[str, str, float, float | None]
-"""Of `COLUMNS`: the last one per unit of the column itself, None where that is no number or has no such."""
+"""Of `COLUMNS`: the last one per unit of the column itself, None where it has no such."""
 
 
 def coefficients_of(description: Description, theta: NDArray[np.float32]) -> list[Row]:
@@ -59,7 +59,7 @@ def in_units(
 
     Returns:
         Names, the intercept last; places of the parameters that are kept, shape (k,); and a row for each
-        name, shape (m, k): per unit of the column where that is a number whose unit is known, else as seen.
+        name, shape (m, k): per unit of the column where that is known, else as seen.
     """
     task = description.task
     bias = 0.0 if task.bias == "auto" else task.bias
@@ -79,7 +79,7 @@ def _first_values(description: Description) -> set[str]:
     """The first of the numbers of each category, where the model sees columns as they are encoded."""
     if description.columns is None or not _as_encoded(description):
         return set()
-    return {one.names[0] for one in description.columns.features if isinstance(one, CategoryColumn)}
+    return {one.names[0] for one in description.columns.features if isinstance(one, kinds.CategoryColumn)}
 
 
 def _outputs(description: Description) -> list[str]:
@@ -113,8 +113,21 @@ def _scales(description: Description, features: int) -> tuple[NDArray[np.float64
         return centers, units
     places = {name: j for j, name in enumerate(description.columns.feature_names)}
     for one in description.columns.features:
-        if not isinstance(one, NumberColumn) or one.transform != "none":
-            continue
-        least, most = one.limits or (one.center - (one.step or 1), one.center + (one.step or 1))
-        centers[places[one.name]], units[places[one.name]] = (least + most) / 2, (most - least) / 2
+        if (ends := _ends(one)) is not None:
+            least, most = ends
+            centers[places[one.name]], units[places[one.name]] = (least + most) / 2, (most - least) / 2
     return centers, units
+
+
+def _ends(column: kinds.Feature) -> tuple[float, float] | None:
+    """What becomes -1 and 1 in units of the column: numbers, days, places in an order, no (0) and yes (1)."""
+    match column:
+        case kinds.NumberColumn(transform="none", step=step):
+            return column.limits or (column.center - (step or 1), column.center + (step or 1))
+        case kinds.DateColumn(range=(first, last)):
+            return 0.0, (last - first).days
+        case kinds.OrderedColumn(values=values):
+            return 0.0, len(values) - 1
+        case kinds.YesNoColumn():
+            return 0.0, 1.0
+    return None

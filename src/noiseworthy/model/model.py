@@ -205,7 +205,7 @@ class Model:
 
         Returns:
             Columns `feature`, `class`, `coefficient` of the encoded feature, and `per_unit` of the column
-            itself, NaN where that is no number.
+            itself, NaN where it has no such.
 
         Raises:
             InvalidInput: a model that is not linear.

@@ -37,12 +37,21 @@ def note_of(told: CoefficientsPart) -> str:
     """What the coefficients are, or why there are none."""
     if told.why_not:
         return f"No standard errors: {told.why_not}."
-    left = "" if told.residual is None else f" It leaves {number(told.residual)} of a label (deviation)."
+    left = "How much it leaves of a label is hidden by the noise"
+    if told.residual:
+        left = f"It leaves {number(told.residual)} of a label (deviation)"
+    scaled = (
+        "Norm or clip may scale records that the columns allow, which biases coefficients beyond intervals: "
+        "state a larger [task] feature_norm or [privacy] clip_norm, or a smaller [algorithm] label_weight"
+        if told.may_scale
+        else "Neither norm nor clip scales a record"
+    )
     return (
         "Least squares without the model's ridge, from the noised moments of the first seed; errors count "
-        "the noise and the records as a sample. Numbers are per unit of their column, values of a category "
-        "beside its first; columns without a stated range, and records that a norm cuts, as the model sees "
-        f"them. What the clip scales is biased, and not counted.{left}"
+        "the noise and the records as a sample. Numbers are per unit of their column, dates per day after "
+        "their first, ordered values per step, yes beside no, values of a category beside its first, with "
+        "which all counts that is none of them; transformed columns, and records that all are scaled, as the "
+        f"model sees them. {scaled}. {left}."
     )
 
 

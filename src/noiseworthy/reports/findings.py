@@ -265,6 +265,8 @@ def why_caption(record: RunRecord) -> str:
 def _read_off(course: Course | None, evidence: EvidencePart) -> str:
     """What the plan's own curve does, by its ends and its least value."""
     bound = finite(evidence.curves[0].bound)
+    if len(bound) == 1:
+        return ""
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:

@@ -22,6 +22,7 @@ def limits(record: RunRecord) -> Clause | None:
     points = [
         *record.read_off,
         *_sizes(privacy),
+        *_large_deltas(record),
         _of_cohorts(record, when),
         _of_one_person(record),
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
@@ -88,6 +89,18 @@ def _sizes(privacy: PrivacyPart) -> list[str]:
         f"by the published sizes, and not in these sizes: whoever knows all other {privacy.unit}s of a "
         "client can tell from its size.",
     ]
+
+
+def _large_deltas(record: RunRecord) -> list[str]:
+    """Whose delta is so large that a record given away as it is would keep the promise."""
+    unit, sizes = record.plan.privacy.unit, record.federation.sizes if record.federation else []
+    whose = zip(record.client_names, sizes, record.plan.privacy.clients, strict=False)
+    large = [name for name, size, row in whose if unit != "client" and row.delta * size >= 1]
+    said = (
+        f"Delta is not below 1 over the number of {unit}s of {shortened(', '.join(large), 80)}: to give away "
+        f"one {unit} as it is, drawn at random, would keep such a promise. Take one far below it."
+    )
+    return [said] if large else []
 
 
 ORIGINS = {

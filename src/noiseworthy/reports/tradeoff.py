@@ -76,9 +76,9 @@ def _cells(record: RunRecord, tradeoff: TradeoffPart, rows: list[str], title: st
 
 
 def levels(tradeoff: TradeoffPart) -> list[str | None]:
-    """The colour of each cell, darker where it is better; None without a mean."""
+    """The colour of each cell, darker where what is written in it is better; None without a mean."""
     means = [words.mean_of(tradeoff, cell) for cell in tradeoff.cells]
-    values = np.array([np.nan if mean is None else mean for mean in means])
+    values = np.array([np.nan if mean is None else float(f"{mean:.3g}") for mean in means])
     better = -values if words.quantity_of(tradeoff) == "loss" else values
     return [None if np.isnan(share) else to_hex(_SURFACE(float(share))) for share in _shares(better)]
 

@@ -6,7 +6,7 @@ the other forms have text or lists as values. A list goes by position, which onl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,8 @@ from pydantic import Field
 
 from noiseworthy._tables import Delta, Number, PerClient
 from noiseworthy.data.frames import read_text_table
+from noiseworthy.data.schema.reading import some
+from noiseworthy.data.schema.values import keys
 from noiseworthy.errors import ConfigError, DataError
 
 ByName = Annotated[dict[str, Number], Field(min_length=1)]
@@ -23,7 +25,6 @@ StatedDelta = Delta | list[Delta] | Annotated[dict[str, Delta], Field(min_length
 
 CLIENT_COLUMN = "client"
 _FORMS = ("a number", "a list", '{ csv = "...", column = "..." }', "{ NAME = number, ... }")
-_SHOWN = 5
 
 
 def is_named(source: Any) -> bool:
@@ -77,9 +78,10 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
     if named not in columns and "client_column" not in source:
         return values
     if named not in columns:
-        raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
+        raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {some(columns)}")
+    table[named] = keys(table[named].to_numpy())  # as the records' own column of clients is read
     if twice := sorted({*table.loc[table[named].duplicated(), named]}):
-        raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
+        raise ConfigError(f"{where}: {path} names {some(twice)} twice; leave one row for every client")
     return dict(zip(table[named], values, strict=True))
 
 
@@ -101,7 +103,7 @@ def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool)
     """
     if isinstance(stated, list) and named:
         raise ConfigError(
-            f"{where} goes by position, but the clients have names ({_listed(clients)}), and nothing says "
+            f"{where} goes by position, but the clients have names ({some(clients)}), and nothing says "
             f"whose number is whose; write {{ {clients[0]!r} = ..., ... }}, or name every client of a csv in "
             f"its column {CLIENT_COLUMN!r}, or in another by client_column"
         )
@@ -112,7 +114,7 @@ def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool)
         ("names unknown clients", sorted(stated.keys() - set(clients))),
     ):
         if names:
-            raise ConfigError(f"{where} {what} {_listed(names)}; the clients are {_listed(clients)}")
+            raise ConfigError(f"{where} {what} {some(names)}; the clients are {some(clients)}")
     return [stated[name] for name in clients]
 
 
@@ -124,14 +126,3 @@ def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:
         ({'north': 0.1, 'south': 1.0}, [0.1, 1.0], 2.0)
     """
     return dict(zip(clients, numbers, strict=True)) if clients and isinstance(numbers, list) else numbers
-
-
-def _listed(names: Collection[str]) -> str:
-    """Names in a row, at most a few of them.
-
-    Example:
-        >>> _listed(["north", "south"])
-        "'north', 'south'"
-    """
-    shown, more = [repr(name) for name in [*names][:_SHOWN]], len(names) - _SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -113,7 +113,8 @@ def _useless(end: _End, regression: bool) -> list[str]:
             f"Worse than a constant: R² is {end.score:.2f} on the test records, and 0 for always answering "
             "their mean."
         )
-    if end.score is not None and end.prior is not None and end.score < end.prior:
+    # scores are float32, which may round what equals the share of a class to below it
+    if end.score is not None and end.prior is not None and end.score < end.prior * (1 - 1e-6):
         found.append(
             f"Worse than a constant: test accuracy is {end.score:.1%}, and {end.prior:.1%} for always "
             "answering the most frequent class."

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy.data.files import read_npz
+from noiseworthy.data.schema.columns import NumberColumn
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.moments.estimates import Estimates, estimates
 from noiseworthy.model.coefficients import in_units
 from noiseworthy.model.description import Description
 from noiseworthy.studies import checkpoints, plan_file
-from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_record import PlanPart, RunRecord
 
 CONFIDENCE = 0.95
 """Of the intervals in records."""
@@ -47,7 +48,24 @@ def coefficients_in(folder: Path, record: RunRecord, description: Description) -
     columns = (found.coefficients, found.errors, found.errors_of_noise, *found.interval(CONFIDENCE).T)
     keys = ("feature", "coefficient", "error", "error_of_noise", "least", "most")
     rows = [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
-    return strict_json({"confidence": CONFIDENCE, "residual": found.residual, "rows": rows})
+    told = {"confidence": CONFIDENCE, "residual": found.residual, "rows": rows}
+    return strict_json(told | {"may_scale": _may_scale(record.plan, description)})
+
+
+def _may_scale(plan: PlanPart, description: Description) -> bool:
+    """Whether norm or clip scale a record that the columns allow, which biases coefficients."""
+    columns, task = description.columns, description.task
+    if columns is None or columns.label.range is None or task.normalise or task.bias == "auto":
+        return True
+    # of each column a number up to 1, and the one that tells a gap beside the value that stands for it
+    square = sum(1 + (one.indicator and not isinstance(one.missing, bool)) for one in columns.features)
+    mean = plan.bought_label_mean or 0.0
+    label = (plan.label_weight or 0.0) * max(abs(end - mean) for end in columns.label.range)
+    size = square + task.bias**2 + label**2
+    if plan.clip == "l1":
+        size = ((square + task.bias + label) ** 2 + size) / 2
+    unbound = any(isinstance(one, NumberColumn) and one.limits is None for one in columns.features)
+    return unbound or square > (task.radius or np.inf) ** 2 or size > plan.clip_norm
 
 
 def estimates_of(

@@ -248,10 +248,11 @@ class CoefficientPart(Part):
 
 
 class CoefficientsPart(Part):
-    """Least-squares coefficients of the first seed, or `why_not`; `residual` is what is left of a label."""
+    """Least-squares coefficients of the first seed, or `why_not`; may records be scaled by norm or clip?"""
 
     confidence: float
     residual: Number = None
+    may_scale: bool = True
     rows: list[CoefficientPart] = Field(default_factory=list)
     why_not: str = ""
 

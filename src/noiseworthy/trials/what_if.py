@@ -216,7 +216,9 @@ class WhatIf:
 
     def as_dict(self) -> dict[str, Any]:
         """Curves with the trials on them, prices and the quality of the fit, as plain values."""
-        curves = {"epsilon": self.epsilon(), "clients": self.clients(), "cost": self.cost()}
+        curves = {"epsilon": self.epsilon(), "clients": self.clients()}
+        if self.rounds[1] > 1:  # one round is all that one upload has, whatever more would cost
+            curves["cost"] = self.cost()
         marks = self._marks()
         return {
             "curves": {name: {**vars(curve), "trials": marks[name]} for name, curve in curves.items()},

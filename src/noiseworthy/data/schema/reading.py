@@ -1,16 +1,12 @@
-"""What becomes of the values of one column, and what is said of those that cannot be used."""
+"""What becomes of the values of one column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from noiseworthy._names import nearest, shown
-from noiseworthy.data.schema.values import key
 
 _LISTED = 8
 """Values that an error names at most."""
@@ -48,55 +44,6 @@ class Reading:
         return cls(np.where(usable[:, None], rows, np.float32(0)), gap, beyond, ~usable & ~gap)
 
 
-class Said(Protocol):
-    """A column, as far as errors speak of it."""
-
-    @property
-    def name(self) -> str:
-        """By which tables know it."""
-        ...
-
-    @property
-    def expected(self) -> str:
-        """What its values must be, in words."""
-        ...
-
-    @property
-    def remedy(self) -> str:
-        """What to do about others."""
-        ...
-
-    @property
-    def remedy_of_gaps(self) -> str:
-        """What to do about missing ones."""
-        ...
-
-    @property
-    def known(self) -> Sequence[str]:
-        """The values that it states, if it states them."""
-        ...
-
-
-def complaints(column: Said, values: NDArray, read: Reading) -> list[str]:
-    """What is wrong with the values of a column, in a sentence each without a full stop.
-
-    Args:
-        column: what it should be.
-        values: shape (n,).
-        read: what became of them.
-    """
-    said, gaps, strange = [], read.wrong & read.gap, read.wrong & ~read.gap
-    if np.any(gaps):
-        said.append(f"column {column.name!r} has {many(gaps, 'missing value')}; {column.remedy_of_gaps}")
-    if np.any(strange):
-        first = key(values[int(np.argmax(strange))])
-        said.append(
-            f"column {column.name!r} has {many(strange, 'value')} other than {column.expected}, such as "
-            f"{shown(first)!r}{nearest(first, column.known)}; {column.remedy}"
-        )
-    return said
-
-
 def some(values: Sequence[str]) -> str:
     """The first of some values, for an error.
 
@@ -110,5 +57,4 @@ def some(values: Sequence[str]) -> str:
 
 def many(rows: NDArray[np.bool_], what: str) -> str:
     """How many rows there are of something, in words."""
-    count = int(rows.sum())
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{rows.sum()} {what}{'' if rows.sum() == 1 else 's'}"
