@@ -288,11 +288,7 @@ def parted(module: Callable[[Array], Array]) -> tuple[Callable[[PyTree, Array], 
 
 
 def check_fits(who: str, task: Any, x: Any, y: Any, classes: int | None) -> None:
-    """Refuse a network that has no loss for records x and labels y, of which shapes alone are read.
-
-    Raises:
-        InvalidInput: such a network, or outputs that a loss of `LOSSES` does not take for these labels.
-    """
+    """Refuse a network that has no loss for records and labels of these shapes, by InvalidInput."""
     if not isinstance(task, ModelTask):
         return
     one = [(), (1,)]

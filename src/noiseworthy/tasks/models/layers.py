@@ -77,8 +77,7 @@ def uniform_start(key: Array, shape: tuple[int, ...]) -> Layer:
 
 def uniform(key: Array, shape: tuple[int, ...], reach: float) -> Array:
     """Uniform in [-reach, reach). Drawn as a vector: XLA compiles a draw of five axes eight times as long."""
-    drawn = jax.random.uniform(key, (math.prod(shape),), jnp.float32, -reach, reach)
-    return drawn.reshape(shape)
+    return jax.random.uniform(key, (math.prod(shape),), jnp.float32, -reach, reach).reshape(shape)
 
 
 def norm_start(channels: int) -> Layer:
