@@ -21,8 +21,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from noiseworthy import _validate as check
 from noiseworthy.data import Federation
-from noiseworthy.data.schema import Schema
+from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import FIRST
 from noiseworthy.model.model import Model, probed
@@ -82,7 +83,9 @@ class _Estimator(BaseEstimator, ABC):
             InvalidInput: parameters out of range, or a plan that is worth no training.
         """
         x, labels, label = self._numbered(X, y)
-        schema = Schema.model_validate({**self._columns(x), _LABEL: {"role": "label", **label}})
+        if _LABEL in (columns := self._columns(x)):
+            raise InvalidInput(f"X must have no feature {_LABEL!r}, as y is called; rename it")
+        schema = read_schema({**columns, _LABEL: {"role": "label", **label}})
         federation = _federation(schema.encode(_by_name(schema, x)), labels, groups, schema)
         seed = _seed(self.random_state)
         made = planned(self._prepared(federation, seed))
@@ -330,7 +333,8 @@ def _seed(state: Any) -> int:
     """A seed from what scikit-learn calls a random state."""
     if state is None:
         return secrets.randbits(31)
-    return int(state.randint(2**31 - 1)) if hasattr(state, "randint") else int(state)
+    drawn = state.randint(2**31 - 1) if hasattr(state, "randint") else state
+    return check.count("random_state", drawn, least=0, most=2**32 - 1)
 
 
 def _warn(parameter: str, what: str) -> None:

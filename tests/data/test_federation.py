@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from noiseworthy.data import Federation, ragged
@@ -82,6 +84,13 @@ def test_taking_a_fraction_rounds_down_but_keeps_one():
         ([([[np.nan]], [0])], "client 0 has features that are NaN or infinite"),
         ([([[np.inf]], [0])], "client 0 has features that are NaN or infinite"),
         ([([[1e300]], [0])], "client 0 has features that are NaN or infinite"),
+        (
+            [(np.ma.masked_array([[1.0]], True), [0])],
+            "client 0 has features that are NaN or infinite, or masked",
+        ),
+        ([([[1.0]], np.ma.masked_array([0], True))], "labels that are NaN or infinite, or masked"),
+        ([(np.array([[1j]]), [0])], "client 0 has features that are not numbers of one shape"),
+        ([(np.array([["2026-01-01"]], "M8[D]"), [0])], "features that are not numbers of one shape"),
         ([([["red"]], [0])], "encode text"),
         ([([[1.0], [1.0, 2.0]], [0, 1])], "not numbers of one shape"),
         ([([[1.0]], [2])], "label 2; labels must be whole numbers in 0..1"),
@@ -123,3 +132,10 @@ def test_fractions_outside_the_unit_interval_are_refused(fraction):
 def test_taking_no_records_is_refused():
     with pytest.raises(InvalidInput, match="records per client must be whole numbers of at least 1"):
         build(GOOD).take_records(0)
+
+
+def test_tokens_may_be_of_jax_and_names_of_numpy():
+    tokens, frame = jnp.array([[3, 4]], jnp.int32), pd.DataFrame({"dtype": np.ones(1, np.int32)})
+    assert build((tokens, [1]), test=(tokens, [1])).x.dtype == np.int32
+    assert build((frame, [1]), test=(frame, [1])).x.dtype == np.float32
+    assert build(GOOD, GOOD, client_names=np.array(["a", "b"])).clients == ("a", "b")

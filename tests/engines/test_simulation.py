@@ -77,6 +77,17 @@ def everybody(kind: str):
     return task, queries_replies.stated(problem, 2, 4, step)
 
 
+def test_trainings_are_the_same_where_float64_is_enabled(unlike):
+    task, plan = everybody("dp-scaffnew")
+    scored = np.arange(plan.rounds + 1)
+    expected = simulate([make(plan, task, 0)], plan.uploads, Shards.load(unlike, task), scored, [0])
+    with jax.enable_x64(True):
+        found = simulate([make(plan, task, 0)], plan.uploads, Shards.load(unlike, task), scored, [0])
+        assert jax.config.jax_enable_x64
+    assert_same(found, expected)
+    assert found.theta.dtype == np.float32
+
+
 KINDS = ("fedsgd-dpc", "poisson", "dp-scaffnew", "dp-pasgd", "minibatches")
 
 

@@ -145,6 +145,22 @@ def test_a_range_that_is_none_is_refused(given):
         classifier(feature_range=given).fit(X, Y)
 
 
+def test_ranges_without_an_end_are_refused_by_name():
+    with pytest.raises(ConfigError, match=r"x0: range must be between 1e-15 and 1e\+15 in size, got -inf"):
+        classifier(feature_range=(-np.inf, np.inf)).fit(X, Y)
+
+
+def test_a_feature_may_not_be_called_as_the_label_is():
+    with pytest.raises(InvalidInput, match=r"X must have no feature '\(label\)'"):
+        classifier().fit(pd.DataFrame(X, columns=["(label)", "dose"]), Y)
+
+
+@pytest.mark.parametrize("state", [1.5, "a", -1, 2**32, np.random.default_rng(0)])
+def test_what_is_no_random_state_is_refused_by_name(state):
+    with pytest.raises(InvalidInput, match="random_state must be"):
+        classifier(random_state=state).fit(X, Y)
+
+
 @pytest.mark.parametrize("given", [(0, 0), (1, 0), (1, 2, 3), "wide", 3])
 def test_a_range_of_targets_that_is_none_is_refused(given):
     with pytest.raises(InvalidInput, match=r"label_range must be \(least, most\), two numbers, got"):

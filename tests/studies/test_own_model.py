@@ -40,6 +40,32 @@ def change(study: Path) -> None:
     source.write_text(source.read_text().replace("16", "12"))
 
 
+@pytest.mark.parametrize(
+    ("loss", "outputs", "said"),
+    [
+        (
+            "'softmax'",
+            4,
+            r"must return shape \(10,\), a number for each class .* got shape \(4,\) and the loss s",
+        ),
+        ("'squared'", 1, r"got shape \(1,\) and the loss squared"),
+        ("lambda z, y: (z - y) ** 2", 10, r"has no loss for a record of shape \(8, 8\): TypeError: .*scalar"),
+        ("lambda z, y: z[y] @ z", 10, r"has no loss for a record of shape \(8, 8\): ValueError: matmul"),
+    ],
+)
+def test_a_loss_that_does_not_fit_the_labels_is_refused_before_anything_is_spent(study, loss, outputs, said):
+    source = study.with_suffix(".py")
+    source.write_text(
+        "import jax.numpy as jnp\nfrom noiseworthy import model_task\ndef make(shape, classes):\n"
+        f"    return model_task(lambda w, x: x.ravel() @ w, jnp.ones((64, {outputs})), {loss})\n"
+    )
+    with pytest.raises(InvalidInput, match=said):
+        check_study(load_study(study))
+    with pytest.raises(InvalidInput, match=said):
+        nw.run(study, "runs/it", set=FEW)
+    assert not Path("runs/it").exists()
+
+
 @pytest.mark.full
 def test_the_example_trains_and_beats_guessing(study):
     run = nw.run(study, seeds=1, set={"training.evaluations": 2})
@@ -56,8 +82,8 @@ SHARED = """
 import jax.numpy as jnp
 from noiseworthy import model_task
 def make(shape, classes):
-    params = {"in": jnp.ones((*shape, 40)), "again": jnp.ones((40, 40)), "out": jnp.ones((40, classes))}
-    return model_task(lambda p, x: x @ p["in"] @ p["again"] @ p["again"] @ p["out"], params)
+    params = {"in": jnp.ones((64, 40)), "again": jnp.ones((40, 40)), "out": jnp.ones((40, classes))}
+    return model_task(lambda p, x: x.ravel() @ p["in"] @ p["again"] @ p["again"] @ p["out"], params)
 """
 
 

@@ -99,7 +99,7 @@ def test_a_killed_training_resumes_to_exactly_the_same_end(after, prepared, plan
 
 @pytest.mark.parametrize("change", ["seeds", "plan", "study"])
 def test_a_folder_of_another_run_is_not_resumed(change, prepared, plan, tmp_path):
-    train(plan, *prepared.trained(), [0, 1], evaluations=3, folder=tmp_path, belongs_to="iris")
+    train(plan, *prepared.trained(), [0, 1], evaluations=3, folder=str(tmp_path), belongs_to="iris")
     other = replace(plan, step=replace(plan.step, initial=0.25)) if change == "plan" else plan
     with pytest.raises(ResumeError, match="belongs to another study, plan or other seeds"):
         train(

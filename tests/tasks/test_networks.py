@@ -11,6 +11,7 @@ from jax_privacy.clipping import clipped_grad
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Batch, LinearModel, Task, equinox_task, model_task
+from noiseworthy.tasks import make_task as built
 
 N, FEATURES, CLASSES, ORDER = 23, 5, 3, {"l1": 1, "l2": 2}
 NORMS = pytest.mark.parametrize("norm", ORDER)
@@ -272,3 +273,27 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
 def test_bad_models_are_refused_by_name(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         model_task(**{"apply": apply, "params": make_params(), **arguments})
+
+
+@pytest.mark.parametrize("name", ["cnn", "ma-cnn"])
+def test_networks_are_the_same_where_float64_is_enabled(name):
+    def told():
+        task = built(name, (16, 16), 4)
+        theta, x = task.initial(jax.random.key(0)), task.prepare(np.ones((2, 16, 16), np.float32))
+        batch = Batch(x, jnp.array([0, 3], jnp.int32), jnp.ones(2, jnp.float32))
+        return theta, task.clipped_gradient_sum(theta, batch, 0.5, "l2")
+
+    expected = told()
+    with jax.enable_x64(True):
+        found = told()
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_outputs_of_several_arrays_are_scored_by_a_loss_of_the_user():
+    task = model_task(
+        lambda w, x: (x @ w, x.sum()), np.ones((FEATURES, CLASSES)), lambda z, y: z[0][y] - z[1]
+    )
+    batch = make_batch()
+    assert float(task.score(start(task), batch.x, batch.y).loss) == pytest.approx(0.0, abs=1e-5)

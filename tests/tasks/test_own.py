@@ -102,6 +102,10 @@ def test_equal_arguments_give_the_same_task_and_ridge_is_added(write):
     assert made(folder) is made(folder)
     assert made(folder, ridge=0.1).ridge == 0.1
     assert made(write(PURE), ridge=0.1).ridge == 0.1
+    linear = (
+        "import noiseworthy as nw\ndef make(shape, classes):\n    return nw.make_task('softmax', shape, 3)"
+    )
+    assert made(write(linear), ridge=0.1).ridge == 0.1
 
 
 # What is run is what was read -----------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class Federation:
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")
-        names = tuple(client_names or numbered(len(clients)))
+        names = numbered(len(clients)) if client_names is None else tuple(map(str, client_names))
         # ledgers know clients by their names: of two that share one they would take the second for damage
         if not len(names) == len({*names}) == len(clients):
             raise DataError(f"client_names must hold {len(clients)} different names, got {[*names]!s:.60}")
@@ -135,16 +135,10 @@ class Federation:
 
         Example:
             >>> from tempfile import TemporaryDirectory
-            >>> test = np.ones((1, 2)), [0]
+            >>> rest = {"test": (np.ones((1, 2)), [0]), "classes": 2, "name": "toy"}
+            >>> records = lambda i: (np.full((i + 1, 2), i), np.zeros(i + 1))
             >>> with TemporaryDirectory() as folder:
-            ...     fed = Federation.from_function(
-            ...         lambda i: (np.full((i + 1, 2), i), np.zeros(i + 1)),
-            ...         3,
-            ...         folder=folder,
-            ...         test=test,
-            ...         classes=2,
-            ...         name="toy",
-            ...     )
+            ...     fed = Federation.from_function(records, 3, folder=folder, **rest)
             ...     fed.sizes, fed.x[2, 0]
             (array([1, 2, 3]), array([2., 2.], dtype=float32))
         """
@@ -305,8 +299,9 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
 
 
 def _features(values: ArrayLike, who: str) -> Features:
-    if isinstance(values, np.ndarray) and values.dtype == np.int32:
-        return values
+    # a DataFrame has no dtype of its own: arrays of numpy and of jax alone hold tokens
+    if f"{getattr(values, 'dtype', '')}" == "int32":
+        return np.asarray(values)
     return finite(values, f"{who} has features")
 
 
@@ -318,13 +313,15 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
     """
     try:
         with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
+            if np.asarray(values).dtype.kind in "cmM":
+                raise TypeError
             array = np.atleast_1d(np.asarray(values, np.float32))
     except (TypeError, ValueError):
         raise DataError(
             f"{what} that are not numbers of one shape; encode text and pad lists first"
         ) from None
-    if not np.all(np.isfinite(array)):
-        raise DataError(f"{what} that are NaN or infinite; impute or drop those records first")
+    if np.ma.is_masked(values) or not np.all(np.isfinite(array)):
+        raise DataError(f"{what} that are NaN or infinite, or masked; impute or drop those records first")
     return array
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy._jax import Array, jax
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.ragged import Ragged
+from noiseworthy.engines.compilation import in_float32
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks.base import Task
@@ -136,6 +137,7 @@ def _content(federation: Federation) -> bytes:
     return digest.digest()
 
 
+@in_float32()
 def _placed(array: NDArray) -> Array:
     """A copy on the device; `jnp.asarray` would compile a program for each shape."""
     # device_put may share the memory of an array, which a caller may change in place later

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp, lax
+from noiseworthy.engines.compilation import in_float32
 from noiseworthy.engines.devices import whole
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories
@@ -105,6 +106,7 @@ class SideBySide(NamedTuple):
         return cls(_stack(algorithms), _keys(np.asarray(seeds, np.uint32)), opened, cohorts, lasts)
 
 
+@in_float32()
 def simulate(
     algorithms: Sequence[Algorithm],
     planned: NDArray[np.int64],

@@ -36,10 +36,16 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
 
     Raises:
         ConfigError: records that are to be seen against a mean that nobody told.
+        InvalidInput: a model of the user's own whose loss does not fit the records and labels.
     """
     facts = federation.record_shape, federation.classes, federation.most_weight
     if study.task.reference != [MEAN]:
         made = open_task(study, *facts)
+        if is_own(study.task.model):
+            from noiseworthy.tasks.networks import check_fits  # here, because linear models need none
+
+            tests = federation.test_x, federation.test_y
+            check_fits(f'[task] model = "{study.task.model}"', made, *tests, federation.classes)
         mean = None if bought is None else bought.label_mean
         return made if mean is None else starting_at(made, mean)
     plain = open_task(with_task(study, {"reference": None}), *facts)

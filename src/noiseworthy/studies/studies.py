@@ -41,17 +41,9 @@ def plan(
         >>> from noiseworthy.studies.loading import parse_study
         >>> privacy = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0}
         >>> stated = {"rounds": 4, "clients_per_round": 2, "step_size": 0.1}
-        >>> levers = {"momentum": 0.0, "averaging": 0.0, "weighting": 0.0}
-        >>> made = plan(
-        ...     parse_study(
-        ...         {
-        ...             "federation": {"sizes": [100, 200]},
-        ...             "task": {"dimension": 3},
-        ...             "privacy": privacy,
-        ...             "algorithm": {**stated, **levers},
-        ...         }
-        ...     )
-        ... )
+        >>> stated |= {"momentum": 0.0, "averaging": 0.0, "weighting": 0.0}
+        >>> sizes = {"federation": {"sizes": [100, 200]}, "task": {"dimension": 3}}
+        >>> made = plan(parse_study({**sizes, "privacy": privacy, "algorithm": stated}))
         >>> made.plan.releases, len(made.file.digest)
         (array([4, 4]), 64)
     """

@@ -27,6 +27,7 @@ from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
 from noiseworthy.studies.two_stages import Estimation, OnCurves, OnStage, unheard, untold
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.networks import check_fits
 
 Progress = Callable[[float], None]
 
@@ -61,7 +62,7 @@ def train(
     seeds: Sequence[int] = (0,),
     *,
     evaluations: int = 25,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     resume: bool = False,
     belongs_to: str = "",
     ledger: SharedLedger | None = None,
@@ -103,7 +104,9 @@ def train(
     if not (seeds := [check.count("seeds", one, least=0, most=2**32 - 1) for one in seeds]):
         raise InvalidInput("seeds must be one or more, got none; each is of a training")
     check_same_sizes(plan.problem, federation)
+    check_fits("the task", task, federation.test_x, federation.test_y, federation.classes)
     check_begins(plan)
+    folder = None if folder is None else Path(folder)
     mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)
     plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
     with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:

@@ -6,14 +6,15 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
+import numpy as np
 
 from noiseworthy._jax import jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.networks import ModelTask, model_task
+from noiseworthy.tasks.networks import check_fits, model_task, parted
 
 _KINDS = "an equinox module, a flax module, a haiku transform, or what nw.model_task returns"
 _MIXES = (
@@ -35,15 +36,14 @@ def as_task(model: str, made: Any, shape: tuple[int, ...], classes: int | None, 
     Raises:
         InvalidInput: none of these, one with state, or outputs that do not fit the labels.
     """
-    if isinstance(made, ModelTask):
-        return replace(made, ridge=ridge) if ridge else made
     if isinstance(made, Task):
-        return made
+        return replace(cast(Any, made), ridge=ridge) if ridge else made
     apply, params = _function_of(model, made, jnp.zeros(shape, jnp.float32))
     task = model_task(
         apply, params, "squared" if classes is None else "softmax", ridge=ridge, record_shape=shape
     )
-    _check_outputs(model, task, shape, classes)
+    labels = np.zeros(0, np.float32 if classes is None else np.int32)
+    check_fits(f'[task] model = "{model}"', task, np.zeros((0, *shape), np.float32), labels, classes)
     return task
 
 
@@ -71,8 +71,7 @@ def _function_of(model: str, made: Any, record: jax.Array) -> tuple[Apply, Any]:
 def _equinox(model: str, made: Any) -> tuple[Apply, Any]:
     leaves = jax.tree.leaves(made, is_leaf=lambda leaf: isinstance(leaf, eqx.nn.StateIndex))
     _check_stateless(model, not any(isinstance(leaf, eqx.nn.StateIndex) for leaf in leaves))
-    params, rest = eqx.partition(made, eqx.is_inexact_array)
-    return lambda params, x: eqx.combine(params, rest)(x), params
+    return parted(made)
 
 
 def _linen(model: str, made: Any, record: jax.Array) -> tuple[Apply, Any]:
@@ -100,14 +99,3 @@ def _haiku(model: str, made: Any, record: jax.Array) -> tuple[Apply, Any]:
 def _check_stateless(model: str, fine: bool) -> None:
     if not fine:
         raise InvalidInput(f'[task] model = "{model}" must have {_MIXES}')
-
-
-def _check_outputs(model: str, task: ModelTask, shape: tuple[int, ...], classes: int | None) -> None:
-    theta, record = (jax.ShapeDtypeStruct(size, jnp.float32) for size in ((task.dimension,), shape))
-    got = jax.eval_shape(task.outputs, theta, record).shape
-    wanted = ((), (1,)) if classes is None else ((classes,),)
-    if got not in wanted:
-        said = "one number" if classes is None else f"shape ({classes},), a number for each class"
-        raise InvalidInput(
-            f'[task] model = "{model}" must return {said} for one record of shape {shape}, got shape {got}'
-        )

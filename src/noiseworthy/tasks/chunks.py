@@ -28,7 +28,7 @@ def chunks(batch: Batch, most: int) -> Batch:
 def by_parts(function: Callable[..., Array], arrays: tuple[Array, ...], most: int) -> Array:
     """What a function of records side by side gives for all rows of arrays, at most so many at once."""
     made = jax.lax.map(lambda part: function(*part), tuple(_split(one, most) for one in arrays))
-    return made.reshape(-1, *made.shape[2:])[: len(arrays[0])]
+    return jax.tree.map(lambda all: all.reshape(-1, *all.shape[2:])[: len(arrays[0])], made)
 
 
 def _split(rows: Array, most: int, mode: str = "edge") -> Array:

@@ -76,7 +76,7 @@ class Fourier:
         """
         rows, m = x.reshape(len(x), -1), self.count // 2
         key = named_key(jax.random.key(self.seed), Purpose.FREQUENCIES)
-        drawn = jax.random.normal(key, (rows.shape[1], m)) / self.bandwidth
+        drawn = jax.random.normal(key, (rows.shape[1], m), jnp.float32) / self.bandwidth
         # angles may be many turns, of which factors that an accelerator rounds by 2^-11 leave no phase
         turned = jnp.matmul(rows, drawn, precision="highest")
         return jnp.concatenate([jnp.cos(turned), jnp.sin(turned)], axis=1) / m**0.5

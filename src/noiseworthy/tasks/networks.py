@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy._jax import Array, jax, jnp
+from noiseworthy.errors import InvalidInput, UserError
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.chunks import by_parts, chunks, room, without_padding
@@ -277,20 +278,44 @@ def equinox_task(
         >>> equinox_task(eqx.nn.Linear(3, 2, key=jax.random.key(0))).dimension
         8
     """
+    return model_task(*parted(module), loss, ridge=ridge, chunk=chunk, record_shape=record_shape)
+
+
+def parted(module: Callable[[Array], Array]) -> tuple[Callable[[PyTree, Array], Array], PyTree]:
+    """An equinox module as a pure function of its float arrays and one record, with these arrays."""
     params, rest = eqx.partition(module, eqx.is_inexact_array)
+    return lambda params, x: eqx.combine(params, rest)(x), params
 
-    def apply(params: PyTree, x: Array) -> Array:
-        return eqx.combine(params, rest)(x)
 
-    return model_task(apply, params, loss, ridge=ridge, chunk=chunk, record_shape=record_shape)
+def check_fits(who: str, task: Any, x: Any, y: Any, classes: int | None) -> None:
+    """Refuse a network that has no loss for records and labels of these shapes, by InvalidInput."""
+    if not isinstance(task, ModelTask):
+        return
+    one = [(), (1,)]
+    known = {"softmax": [(classes,)], "squared": one * (classes is None), "logistic": one * (classes == 2)}
+    wanted = next(((name, fit) for name, fit in known.items() if task.loss == LOSSES[name]), None)
+
+    def loss(theta: Array, record: Array, label: Array) -> Array:
+        z = task.outputs(theta, task.prepare(record[None])[0])
+        if wanted and z.shape not in wanted[1]:
+            said = "one number" if classes is None else f"shape ({classes},), a number for each class"
+            raise InvalidInput(
+                f"{who} must return {said} for one record of shape {record.shape}, got shape {z.shape} and "
+                f"the loss {wanted[0]}"
+            )
+        return task.loss.value(z, label)
+
+    shapes = (((task.dimension,), jnp.float32), (x.shape[1:], x.dtype), (y.shape[1:], y.dtype))
+    try:
+        jax.eval_shape(jax.grad(loss), *(jax.ShapeDtypeStruct(*one) for one in shapes))
+    except UserError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InvalidInput(f"{who} has no loss for a record of shape {x.shape[1:]}: {said}") from error
 
 
 def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:
     if callable(loss):
-        return Loss(loss, _unknown_quality)
+        return Loss(loss, lambda z, y: jnp.full((), jnp.nan))  # only its user knows what it is worth
     return LOSSES[check.one_of("loss", loss, tuple(LOSSES), remedy="or a function of (outputs, label)")]
-
-
-def _unknown_quality(z: Array, y: Array) -> Array:
-    """NaN: a loss that only its user knows has no accuracy."""
-    return jnp.full((), jnp.nan)

@@ -72,13 +72,9 @@ class Schema(Table):
     Guarantee: a row's numbers depend on that row and the schema alone.
 
     Example:
-        >>> schema = Schema.model_validate(
-        ...     {
-        ...         "ill": {"role": "label", "classes": ["no", "yes"]},
-        ...         "age": {"kind": "number", "range": [20, 80]},
-        ...         "sex": {"kind": "category", "values": ["female", "male"], "missing": True},
-        ...     }
-        ... )
+        >>> ill, age = {"role": "label", "classes": ["no", "yes"]}, {"kind": "number", "range": [20, 80]}
+        >>> sex = {"kind": "category", "values": ["female", "male"], "missing": True}
+        >>> schema = Schema.model_validate({"ill": ill, "age": age, "sex": sex})
         >>> schema.feature_names
         ('age', 'sex = female', 'sex = male', 'sex is missing')
         >>> schema.encode({"age": [50, 90], "sex": ["male", None]}).tolist()

@@ -41,14 +41,8 @@ class ReportedLosses:
             that is negative.
 
     Example:
-        >>> reports = ReportedLosses(
-        ...     np.array([0, 2]),
-        ...     np.array([0, 0]),
-        ...     np.array([2.0, 2.4]),
-        ...     np.array([1.9, 2.2]),
-        ...     np.array([0.1, np.inf, 0.1]),
-        ... )
-        >>> len(reports.clients)
+        >>> told = [0, 2], [0, 0], [2.0, 2.4], [1.9, 2.2], [0.1, np.inf, 0.1]
+        >>> len(ReportedLosses(*map(np.array, told)).clients)
         2
     """
 
@@ -239,14 +233,8 @@ def as_printed(reports: ReportedLosses, clients: int) -> Real:
         shape (N,).
 
     Example:
-        >>> reports = ReportedLosses(
-        ...     np.array([0, 0, 1]),
-        ...     np.array([0, 1, 1]),
-        ...     np.array([2.0, 1.5, 2.0]),
-        ...     np.array([1.5, 1.4, 2.3]),
-        ...     np.full(3, 0.1),
-        ... )
-        >>> as_printed(reports, 3).round(2)
+        >>> told = [0, 0, 1], [0, 1, 1], [2.0, 1.5, 2.0], [1.5, 1.4, 2.3], [0.1, 0.1, 0.1]
+        >>> as_printed(ReportedLosses(*map(np.array, told)), 3).round(2)
         array([0.1, 0.3, 0.2])
 
     Source: Ma et al., eq. (8).

@@ -136,13 +136,8 @@ def plan(
         >>> from noiseworthy.privacy.budget import PrivacyBudget
         >>> problem = Problem(np.full(10, 6000), 7840, PrivacyBudget.of(5.0, 0.0, 10), "laplace", 300.0)
         >>> from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
-        >>> values = dict(
-        ...     smoothness=1.0,
-        ...     strong_convexity=0.1,
-        ...     gradient_bound=10.0,
-        ...     initial_distance_sq=9000.0,
-        ...     heterogeneity=0.5,
-        ... )
+        >>> values = {"smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0}
+        >>> values |= {"initial_distance_sq": 9000.0, "heterogeneity": 0.5}
         >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
         >>> best = plan(problem, theory_bound(problem, constants), constants)
         >>> best.rounds, best.clients_per_round, best.releases[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,8 +16,7 @@ from jax.flatten_util import ravel_pytree
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.convolutions import largest
-from noiseworthy.tasks.networks import ModelTask
-from noiseworthy.tasks.structured_losses import LOSSES
+from noiseworthy.tasks.networks import ModelTask, model_task
 
 Layer = dict[str, Array]
 Start = Callable[[Array, tuple[int, ...]], Layer]
@@ -27,14 +27,12 @@ def network(
 ) -> ModelTask:
     """A task from a start that is drawn from a key, a function of (parameters, record), and a named loss."""
     sizes = jax.eval_shape(initial, jax.random.key(0))
-    flat, unflatten = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), sizes))
-    return ModelTask(
-        outputs=lambda theta, x: apply(unflatten(theta), x),
-        start=lambda key: ravel_pytree(initial(key))[0],
-        dimension=flat.size,
-        loss=LOSSES[loss],
-        **fields,
-    )
+    made = model_task(apply, jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), sizes), loss)
+
+    def start(key: Array) -> Array:
+        return ravel_pytree(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), initial(key)))[0]
+
+    return replace(made, start=start, **fields)
 
 
 def checked_images(
@@ -79,7 +77,7 @@ def uniform_start(key: Array, shape: tuple[int, ...]) -> Layer:
 
 def uniform(key: Array, shape: tuple[int, ...], reach: float) -> Array:
     """Uniform in [-reach, reach). Drawn as a vector: XLA compiles a draw of five axes eight times as long."""
-    return jax.random.uniform(key, (math.prod(shape),), minval=-reach, maxval=reach).reshape(shape)
+    return jax.random.uniform(key, (math.prod(shape),), jnp.float32, -reach, reach).reshape(shape)
 
 
 def norm_start(channels: int) -> Layer:

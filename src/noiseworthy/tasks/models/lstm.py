@@ -70,7 +70,7 @@ def _initial(key: Array, sizes: tuple[int, int, int]) -> dict[str, nn.Layer]:
     vocabulary, embedding, hidden = sizes
     keys = jax.random.split(key, 4)
     return {
-        "embedding": {"weight": jax.random.normal(keys[0], (vocabulary, embedding))},
+        "embedding": {"weight": jax.random.normal(keys[0], (vocabulary, embedding), jnp.float32)},
         "lstm1": _recurrent(keys[1], embedding, hidden),
         "lstm2": _recurrent(keys[2], hidden, hidden),
         "dense": nn.uniform_start(keys[3], (hidden, vocabulary)),
@@ -103,7 +103,7 @@ def _states(layer: nn.Layer, x: Array) -> Array:
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    zero = jnp.zeros(layer["state"].shape[0])
+    zero = jnp.zeros(layer["state"].shape[0], jnp.float32)
     return jax.lax.scan(step, (zero, zero), inputs)[1]
 
 
