@@ -28,7 +28,7 @@ def test_a_wire_is_named_as_its_requests_are(name):
 
 
 def test_a_method_of_one_file_has_wire_and_probe_in_it(tmp_path, monkeypatch):
-    """As `docs/new_algorithm.md` has it; wires of a room of their own have their probes in a file beside them."""
+    """As `docs/new_algorithm.md` has it; a wire of a room of its own has its probe in a file beside it."""
     (tmp_path / "own_method.py").write_text(
         "from noiseworthy.methods.dp_fedavg.probe import PROBE\n"
         "from noiseworthy.methods.dp_fedavg.wire import WIRE\n"

@@ -291,7 +291,8 @@ def _bound_check(made: Audit) -> Check:
     )
     if over.size and made.headline not in over:
         worst = over[0]
-        says += f"; of client {subjects[worst]} {rounded_down(accused[worst])}, {claims[worst]:.4g} is claimed"
+        proven, claim = rounded_down(float(accused[worst])), claims[worst]
+        says += f"; of client {subjects[worst]} {proven}, {claim:.4g} is claimed"
     return Check("bound", not over.size, says)
 
 

@@ -48,10 +48,10 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
         >>> spent_epsilon(upload, 3, 0.0)
         array([3.])
     """
-    clients = len(release.sensitivity.value)
-    delta = check.per_client("delta", delta, clients)
+    law, clients = release.mechanism.law, len(release.sensitivity.value)
+    each = check.per_client("delta", delta, clients)
+    delta = check.in_unit_interval("delta", each, closed_left=not law.needs_delta)
     used = check.counts("releases", check.per_client("releases", releases, clients), least=0)
-    law = release.mechanism.law
     if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
     # alone, clients are of as many kinds as budgets, each of which its own noise binds: none is rounded up

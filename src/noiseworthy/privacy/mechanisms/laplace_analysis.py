@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 class _LaplaceAnalysis(Analysis):
     def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
-        check.in_unit_interval("delta", delta, closed_left=True)
         if not np.any(delta):
             return used * shift
         return each_once(_epsilon, shift, used.astype(float), delta)
