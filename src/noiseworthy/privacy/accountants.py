@@ -9,21 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
 
 _FEW = 16
 """Distinct shifts that a privacy loss distribution is made for where whole clients are sampled."""
-
-
-def accountant_name(family: Family, sampling_rate: float, delta: ArrayLike) -> str:
-    """How `spent_epsilon` counts, in words for reports.
-
-    Example:
-        >>> accountant_name("gaussian", 1.0, 1e-5)
-        'exact composition of Gaussian mechanisms (closed form)'
-    """
-    return law_of(family).analysis.accountant(sampling_rate, delta)
 
 
 def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:

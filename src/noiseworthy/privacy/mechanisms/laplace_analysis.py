@@ -97,9 +97,7 @@ ANALYSIS = _LaplaceAnalysis()
 def _epsilon(shift: float, uploads: float, delta: float) -> float:
     from noiseworthy.privacy.laplace import laplace_epsilon
 
-    if uploads == 0:
-        return 0.0
-    return laplace_epsilon(shift, int(uploads), delta) if delta > 0 else uploads * shift
+    return laplace_epsilon(shift, int(uploads), delta) if uploads and delta > 0 else uploads * shift
 
 
 @lru_cache(maxsize=65536)
