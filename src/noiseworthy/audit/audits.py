@@ -101,10 +101,8 @@ class Audit:
 
     @property
     def headline(self) -> int:
-        """Place, among the clients under attack, of the one of the largest claim of which most is proven.
-
-        Of equal claims one may be asked less often than its noise pays for.
-        """
+        """Place, among the clients under attack, of the one of the largest claim of which most is proven."""
+        # of equal claims one may be asked less often than its noise pays for
         claims = self.target.epsilon[self.trials.subjects]
         largest = claims >= claims.max() * (1 - _CLOSED_FORM)
         return int(np.argmax(np.where(largest, self.bound.epsilon, -1.0)))

@@ -1,7 +1,4 @@
-"""What an audit of an installation asks of a wire: in a file `probe.py` beside it, which no gateway loads.
-
-A method of one file has its `PROBE` there, beside its `WIRE`.
-"""
+"""What an audit of an installation asks of a wire: in `probe.py` beside it, or in its method's one file."""
 
 from __future__ import annotations
 
