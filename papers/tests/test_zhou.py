@@ -261,7 +261,7 @@ def test_flat_images_of_the_real_femnist_become_square_for_the_cnn(tmp_path):
     [
         (("nobody", "table-1"), "paper"),
         (("fu", "table-1"), "item"),
-        (("zhou", "figure-9"), "item"),
+        (("zhou", "figure-9"), "item must be one of 'table-1', "),
         (("zhou", "table-1", 0.0), "scale"),
         (("zhou", "table-1", 2.0), "scale"),
     ],

@@ -231,6 +231,21 @@ def test_the_noise_of_a_regression_is_that_of_what_its_start_leaves_of_the_label
     assert errors[1] < errors[0] / 100, errors
 
 
+@pytest.mark.parametrize("asked", [0.5, 1.0, 7.0])
+def test_what_a_label_weight_beside_the_best_costs(asked):
+    """In noise of a solution whose outputs are as large as what is asked."""
+    scale = RecordScale("l2", 6, 2.0, 3.0, asked, asked)
+
+    def noise(c):
+        return scale.clip(c) * np.sqrt((asked / scale.radius) ** 2 + 1 / c**2)
+
+    best = scale.label_weight
+    costs = {step: noise(step * best) / noise(best) - 1 for step in (0.5, 2**-0.5, 2**0.5, 2.0)}
+    assert min(noise(best * step) for step in np.geomspace(0.1, 10, 201)) >= noise(best) * (1 - 1e-12)
+    assert 0.07 < costs[2**-0.5] < costs[2**0.5] < 0.09
+    assert 0.29 < costs[0.5] < costs[2.0] < 0.42
+
+
 def test_a_ridge_grows_with_the_noise_and_weights_follow_precision():
     task = LinearModel(3, 1, "squared", feature_norm=1.0)
     plan = plan_of(task, epsilon=[0.2, 2.0, 2.0], sizes=(40, 40, 40), weighting=1.0)

@@ -68,6 +68,28 @@ def test_clients_with_budgets_of_their_own_are_attacked_together(unlike):
     assert made.accusation.scale < made.bound.scale
 
 
+def test_of_equal_claims_the_one_that_is_asked_as_often_as_it_pays_for_is_told():
+    """4 rounds of 2 among 3: all pay for 3 uploads, and one makes 2."""
+    from noiseworthy.methods.fedsgd_dpc.planner import stated
+    from noiseworthy.plans.plan import StepSize
+    from noiseworthy.plans.problem import Problem
+    from noiseworthy.privacy.budget import PrivacyBudget
+
+    given = Problem(np.array([48, 48, 48]), 3, PrivacyBudget.of(20.0, 1e-5, 3), "gaussian", 1.0)
+    (made,) = audit(stated(given, 4, 2, StepSize(0.1)), Effort(trials=2_000))
+    assert made.exposure.epsilon.min() < 0.8 * made.claimed == pytest.approx(16.0)
+    assert made.proven == made.bound.epsilon.max() > 17
+
+
+def test_what_is_proved_beyond_the_claim_of_another_client_is_told_with_it(unlike):
+    """The headline is of the largest claim."""
+    made, _ = unlike
+    beyond = replace(made, accusation=replace(made.accusation, epsilon=np.array([0.4, 2.349, 7.0])))
+    (told,) = [check for check in beyond.checks if check.name == "bound"]
+    assert not told.passed
+    assert told.says.endswith("8 is claimed; of client 1 2.34, 2 is claimed")
+
+
 def test_progress_rises_to_one(unlike):
     _, told = unlike
     assert told[-1] == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
@@ -12,13 +12,19 @@ import numpy as np
 import pytest
 
 import noiseworthy
-from noiseworthy.errors import InvalidInput
+from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.base import Method
-from noiseworthy.methods.registry import METHODS, method, table
+from noiseworthy.methods.registry import METHODS, make, method, table
+from noiseworthy.methods.rivals import planner
 from noiseworthy.methods.shape import Counts, Shape, shifts
 from noiseworthy.methods.space import Keys, SearchSpace
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.trust import Trust
 from noiseworthy.studies.sweep_tables import CompareTable
+from noiseworthy.tasks import LinearModel
 
 ROOT = Path(noiseworthy.__file__).parents[2]
 PAGES = re.compile(r"docs/theory/\w+\.md")
@@ -47,6 +53,17 @@ def test_keys_that_trials_read_are_keys_of_the_table(name):
     for lever, key in (("momentum", "momentum"), ("weighting", "weighting"), ("decay", "step_decay")):
         assert (lever in own.space.levers) == (key in stated), f"{name} has no key for the lever {lever}"
     assert ("cohorts" in own.space.levers) <= ("clients_per_round" in stated)
+
+
+@pytest.mark.parametrize("trust", [Trust("secure-sum"), Trust("central")])
+def test_what_looks_at_single_uploads_is_not_made_for_sums_whatever_its_method_says(trust):
+    budget = PrivacyBudget.of([0.5, 4.0, 4.0], 1e-5, 3)
+    problem = Problem(np.array([20, 30, 40]), 4, budget, "gaussian", 1.0)
+    plan = planner.plan("pfa", problem, rounds=4, clients_per_round=3, step=StepSize(0.1))
+    task = LinearModel(4, 1, "squared", feature_norm=1.0)
+    assert make(plan, task, 0).reads_uploads
+    with pytest.raises(UnsoundClaim, match=f'pfa looks at single uploads.* trust = "{trust.model}"'):
+        make(replace(plan, problem=replace(problem, trust=trust)), task, 0)
 
 
 @pytest.mark.parametrize("name", METHODS)

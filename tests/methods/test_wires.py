@@ -8,6 +8,7 @@ import pytest
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
+from noiseworthy.methods.probe import probe
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.wires import WIRES, wire
@@ -24,6 +25,17 @@ WORKS = {
 @pytest.mark.parametrize("name", WIRES)
 def test_a_wire_is_named_as_its_requests_are(name):
     assert wire(name).name == name
+
+
+def test_a_method_of_one_file_has_wire_and_probe_in_it(tmp_path, monkeypatch):
+    """As `docs/new_algorithm.md` has it; a wire of a room of its own has its probe in a file beside it."""
+    (tmp_path / "own_method.py").write_text(
+        "from noiseworthy.methods.dp_fedavg.probe import PROBE\n"
+        "from noiseworthy.methods.dp_fedavg.wire import WIRE\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(WIRES, "own", "own_method")
+    assert (wire("own"), probe("own")) == (wire("dp-fedavg"), probe("dp-fedavg"))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -20,13 +20,18 @@ from typer.testing import CliRunner
 from noiseworthy.cli import app
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.plans.problem import Problem
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import accounts_of
 from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.mechanisms import registry
 from noiseworthy.privacy.noise import simulated_noise
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.sensitivity import Sensitivity
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.testing import AccountantConformance
 
 FILE = '''
 """Student noise with 9 degrees of freedom: hides an L1 sensitivity, adds up in pure epsilon."""
@@ -253,6 +258,21 @@ def test_it_is_accounted_for_by_hand(student):
         "--releases", "5", "--json",
     )  # fmt: skip
     assert json.loads(out)["privacy"]["clients"][0]["spent_epsilon"] == 5.0
+
+
+@pytest.mark.usefixtures("student")
+class TestStudentAccounting(AccountantConformance):
+    """The suite that the page names, of a law that leaves out of its file what all laws have."""
+
+    family, pure = "student", True
+
+    def epsilon(self, shift, releases, delta):
+        noise = registry.law_of("student").noise(np.array([1 / shift]))
+        release = Release(noise, Sensitivity(np.ones(1), "l1", "replace-one"))
+        return float(spent_epsilon(release, releases, delta)[0])
+
+    def noise(self, epsilon, releases, delta):
+        return float(unit_noise("student", PrivacyBudget.of(epsilon, delta, 1), releases)[0])
 
 
 def test_an_attacker_proves_less_than_it_claims_and_more_than_nothing(folder):

@@ -60,7 +60,8 @@ def reproduce(
         ('agrees', 'Holds in 24 of 24')
     """
     chosen = PAPERS[check.one_of("paper", paper, PAPERS.keys())]
-    check.one_of("item", item, [None, *chosen.items, "all"])
+    if item is not None:
+        check.one_of("item", item, [*chosen.items, "all"])
     if not 0 < scale <= 1:
         raise InvalidInput(f"scale must lie in (0, 1], got {scale:g}; 1 is the paper's size")
     items = list(chosen.items) if item == "all" else [item or next(iter(chosen.items))]

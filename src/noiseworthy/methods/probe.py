@@ -1,4 +1,4 @@
-"""What an audit of an installation asks of a wire: in a file `probe.py` beside it, which no gateway loads."""
+"""What an audit of an installation asks of a wire: in `probe.py` beside it, or in its method's one file."""
 
 from __future__ import annotations
 
@@ -63,5 +63,6 @@ def probe(name: str) -> Probe:
         >>> probe("dp-fedavg").whole
         True
     """
-    room, _, _ = WIRES[check.one_of("algorithm", name, WIRES.keys())].rpartition(".")
-    return import_module(f"{room}.probe").PROBE
+    module = WIRES[check.one_of("algorithm", name, WIRES.keys())]
+    room, _, file = module.rpartition(".")
+    return import_module(f"{room}.probe" if file == "wire" else module).PROBE

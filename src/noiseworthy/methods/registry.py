@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
 
 if TYPE_CHECKING:
     from noiseworthy.methods.algorithm import Algorithm
@@ -71,10 +72,16 @@ def make(plan: Plan, task: Task, seed: int) -> Algorithm:
 
     Raises:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
+        UnsoundClaim: an algorithm whose server looks at single uploads, where noise hides only their sum.
     """
     from noiseworthy.methods.averaged import averaged  # here, because planning needs no jax
     from noiseworthy.methods.steered import steered
 
     made = method(plan.algorithm).make(plan, task, seed)
+    if made.reads_uploads and plan.problem.trust.in_sums:
+        raise UnsoundClaim(
+            f"the server of {plan.algorithm} looks at single uploads, of which only the sum is private under "
+            f'trust = "{plan.problem.trust.model}"; use trust = "local", and say so in Method.reads'
+        )
     made = steered(made, plan) if plan.steering else made
     return averaged(made, plan.rounds, plan.averaging) if plan.averaging else made

@@ -14,7 +14,7 @@ from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.stages import BoughtRanges, Stage
-from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
 from noiseworthy.privacy.trust import LOCAL
@@ -337,7 +337,7 @@ class Plan:
                 "relation": budget.relation,
                 "adversary": self.problem.trust.adversary,
                 "private": private,
-                "accountant": accountant_name(self.problem.family, self.sampling_rate, budget.delta),
+                "accountant": self.problem.law.analysis.accountant(self.sampling_rate, budget.delta),
                 "clients": [
                     {"epsilon": epsilon, "delta": delta, "spent_epsilon": _finite(spent)}
                     for epsilon, delta, spent in rows

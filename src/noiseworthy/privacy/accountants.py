@@ -9,21 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
 
 _FEW = 16
 """Distinct shifts that a privacy loss distribution is made for where whole clients are sampled."""
-
-
-def accountant_name(family: Family, sampling_rate: float, delta: ArrayLike) -> str:
-    """How `spent_epsilon` counts, in words for reports.
-
-    Example:
-        >>> accountant_name("gaussian", 1.0, 1e-5)
-        'exact composition of Gaussian mechanisms (closed form)'
-    """
-    return law_of(family).analysis.accountant(sampling_rate, delta)
 
 
 def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
@@ -48,10 +37,10 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
         >>> spent_epsilon(upload, 3, 0.0)
         array([3.])
     """
-    clients = len(release.sensitivity.value)
-    delta = check.per_client("delta", delta, clients)
+    law, clients = release.mechanism.law, len(release.sensitivity.value)
+    each = check.per_client("delta", delta, clients)
+    delta = check.in_unit_interval("delta", each, closed_left=not law.needs_delta)
     used = check.counts("releases", check.per_client("releases", releases, clients), least=0)
-    law = release.mechanism.law
     if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
     # alone, clients are of as many kinds as budgets, each of which its own noise binds: none is rounded up

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
@@ -27,7 +26,6 @@ class _GaussianAnalysis(Analysis):
     def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
         if sampling_rate == 1.0:
             return gaussian_epsilon(np.sqrt(used) * shift, delta)
-        check.in_unit_interval("delta", delta, closed_left=False)
 
         def one(shift: float, uploads: float, delta: float) -> float:
             return _poisson_epsilon(shift, sampling_rate, int(uploads), delta)

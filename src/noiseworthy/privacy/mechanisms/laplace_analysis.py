@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 class _LaplaceAnalysis(Analysis):
     def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
-        check.in_unit_interval("delta", delta, closed_left=True)
         if not np.any(delta):
             return used * shift
         return each_once(_epsilon, shift, used.astype(float), delta)
@@ -99,9 +97,7 @@ ANALYSIS = _LaplaceAnalysis()
 def _epsilon(shift: float, uploads: float, delta: float) -> float:
     from noiseworthy.privacy.laplace import laplace_epsilon
 
-    if uploads == 0:
-        return 0.0
-    return laplace_epsilon(shift, int(uploads), delta) if delta > 0 else uploads * shift
+    return laplace_epsilon(shift, int(uploads), delta) if uploads and delta > 0 else uploads * shift
 
 
 @lru_cache(maxsize=65536)
