@@ -126,16 +126,10 @@ def load_records(
 
 
 def federate(
-    records: Records,
-    *,
-    clients: int | None = None,
-    partition: str | None = None,
-    seed: int,
-    alpha: float | None = None,
-    labels_per_client: int | None = None,
-    records_per_client: int | None = None,
+    records: Records, *, clients: int | None = None, partition: str | None = None, seed: int,
+    alpha: float | None = None, labels_per_client: int | None = None, records_per_client: int | None = None,
     fraction: float = 1.0,
-) -> Federation:
+) -> Federation:  # fmt: skip
     """Records dealt out to clients.
 
     Args:

@@ -64,16 +64,9 @@ def names_of(table: object, schema: Schema) -> list[str]:
 
 
 def of_persons(
-    x: Features,
-    y: Labels,
-    names: Sequence[str],
-    schema: Schema,
-    name: str,
-    *,
-    owners: NDArray | None,
-    is_test: NDArray[np.bool_] | None,
-    one_by_one: bool,
-) -> Records:
+    x: Features, y: Labels, names: Sequence[str], schema: Schema, name: str, *, owners: NDArray | None,
+    is_test: NDArray[np.bool_] | None, one_by_one: bool,
+) -> Records:  # fmt: skip
     """Records whose rows are persons, and test records of other persons.
 
     Where no column marks them, a fifth of every owner's persons is held out: by their places in the order in

@@ -108,22 +108,14 @@ class SideBySide(NamedTuple):
 
 @in_float32()
 def simulate(
-    algorithms: Sequence[Algorithm],
-    planned: NDArray[np.int64],
-    shards: Shards,
-    evaluate_at: NDArray[np.int64],
-    seeds: Sequence[int],
-    *,
-    ends: NDArray[np.int64] | None = None,
-    start: NDArray[np.float32] | None = None,
-    together: SideBySide | None = None,
-    single_uploads: bool = False,
-    resume: Checkpoint | None = None,
+    algorithms: Sequence[Algorithm], planned: NDArray[np.int64], shards: Shards,
+    evaluate_at: NDArray[np.int64], seeds: Sequence[int], *, ends: NDArray[np.int64] | None = None,
+    start: NDArray[np.float32] | None = None, together: SideBySide | None = None,
+    single_uploads: bool = False, resume: Checkpoint | None = None,
     before_segment: Callable[[int, int], None] = lambda start, stop: None,
-    on_segment: Callable[[Checkpoint], None] = lambda checkpoint: None,
-    folder: Path | None = None,
+    on_segment: Callable[[Checkpoint], None] = lambda checkpoint: None, folder: Path | None = None,
     hosts: bool = False,
-) -> Trajectory:
+) -> Trajectory:  # fmt: skip
     """Run S trainings of the same shape side by side and score them as they go.
 
     Args:

@@ -128,7 +128,7 @@ class Free:
     own: dict[str, Any] = field(default_factory=dict)
 
     def step(self, setting: Setting, steps: int, kept: float, scale: GradientScale) -> StepSize:
-        """Step sizes whose sum has the setting's reach, less what a momentum adds.
+        """Step sizes whose sum has the setting's reach, less what a momentum adds, m + ... + m^t to step t.
 
         Args:
             setting: what to choose where nothing is fixed.
@@ -139,9 +139,9 @@ class Free:
         decay = self.decay_rounds or (setting.decay * steps if np.isfinite(setting.decay) else np.inf)
         if self.step_size is not None:
             return StepSize(self.step_size, decay)
-        shape = float(StepSize(1.0, decay).at(np.arange(steps)).sum())
-        gain = kept * scale.fall / (1 - self.momentum_of(setting))
-        return StepSize(setting.reach / (shape * gain), decay)
+        momentum, t = self.momentum_of(setting), np.arange(steps)
+        shape = StepSize(1.0, decay).at(t) @ ((1 - momentum ** (t + 1)) / (1 - momentum))
+        return StepSize(float(setting.reach / (shape * kept * scale.fall)), decay)
 
     def constant_step(self, setting: Setting, steps: int, kept: float, scale: GradientScale) -> StepSize:
         """The same for a method whose step sizes do not fall."""

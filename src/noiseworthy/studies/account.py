@@ -19,19 +19,10 @@ from noiseworthy.privacy.releases import Release
 
 
 def account(
-    *,
-    mechanism: str,
-    noise: ArrayLike,
-    clip_norm: float,
-    sizes: ArrayLike,
-    delta: ArrayLike = 0.0,
-    releases: ArrayLike | None = None,
-    rounds: int | None = None,
-    clients_per_round: int | None = None,
-    relation: Relation = "replace-one",
-    sampling_rate: float = 1.0,
-    unit: Unit = "record",
-) -> dict[str, Any]:
+    *, mechanism: str, noise: ArrayLike, clip_norm: float, sizes: ArrayLike, delta: ArrayLike = 0.0,
+    releases: ArrayLike | None = None, rounds: int | None = None, clients_per_round: int | None = None,
+    relation: Relation = "replace-one", sampling_rate: float = 1.0, unit: Unit = "record",
+) -> dict[str, Any]:  # fmt: skip
     """Exact epsilon of every client for noise and uploads that somebody states.
 
     Args:

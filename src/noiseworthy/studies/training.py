@@ -56,20 +56,11 @@ class Run(Trajectory):
 
 
 def train(
-    plan: Plan,
-    federation: Federation,
-    task: Task,
-    seeds: Sequence[int] = (0,),
-    *,
-    evaluations: int = 25,
-    folder: Path | str | None = None,
-    resume: bool = False,
-    belongs_to: str = "",
-    ledger: SharedLedger | None = None,
-    on_stage: OnStage = unheard,
-    on_progress: Progress = lambda done: None,
-    on_curves: OnCurves = untold,
-) -> Run:
+    plan: Plan, federation: Federation, task: Task, seeds: Sequence[int] = (0,), *, evaluations: int = 25,
+    folder: Path | str | None = None, resume: bool = False, belongs_to: str = "",
+    ledger: SharedLedger | None = None, on_stage: OnStage = unheard,
+    on_progress: Progress = lambda done: None, on_curves: OnCurves = untold,
+) -> Run:  # fmt: skip
     """Train by a plan under several seeds, side by side in one compiled program.
 
     Args:

@@ -17,7 +17,7 @@ from noiseworthy.trials.courses import room_for_seeds
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
-from noiseworthy.trials.votes import TELLING, Price, frontier, lost_of, settled, vote
+from noiseworthy.trials.votes import TELLING, Price, doubts, frontier, lost_of, settled, vote
 
 _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
@@ -33,7 +33,8 @@ class Rung:
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
         more_seeds: whether there are more where noise is steep in replies, as many as take little longer.
-        gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
+        gentler: whether variants are tried that do less to the records.
+        cheaper: whether variants are tried that ask for fewer uploads.
         at_home: whether models of a study for its owners are scored as these tune them; else as they are.
     """
 
@@ -43,6 +44,7 @@ class Rung:
     seeds: int
     more_seeds: bool = False
     gentler: bool = False
+    cheaper: bool = False
     at_home: bool = False
 
 
@@ -64,6 +66,8 @@ _LOOSER = (0, 2, 4)
 """Gentler variants of the winner: clips so many lattice points larger."""
 _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
+_HASTY = ((-4, 0.5), (-6, 0.75), (-8, 0.75))
+"""The same with a momentum, with which fewer and longer steps go as far and do not overshoot."""
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
 _MORE_SEEDS = 4
@@ -79,13 +83,15 @@ class Effort(NamedTuple):
         stride: of the values along each axis of the first grid, every so many-th is tried.
         seeds: noise seeds of the first grid.
         rungs: what follows it.
-        final: candidates of the last rung but one.
+        final: candidates of the rung before variants of the winner.
+        thrifty: whether fewer uploads are tried after gentler variants, of what these settle on.
     """
 
     stride: int
     seeds: int
     rungs: tuple[Rung, ...]
     final: int
+    thrifty: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,13 +159,13 @@ def race(
     standing = _coarse(bench, space, kinds, effort, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
     final = Rung(effort.final, None, False, seeds, more_seeds=True, at_home=True)
-    rungs = (*effort.rungs, final, replace(final, kept=1, gentler=True))
+    last = replace(final, kept=1, gentler=True, cheaper=not effort.thrifty)
+    rungs = (*effort.rungs, final, last, *[replace(final, kept=1, cheaper=True)] * effort.thrifty)
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
-        entered = bench.possible(
-            space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
-        )
+        leaders = _leaders(bench, space, standing, best, rung)
+        entered = bench.possible(space, _entered(bench, space, leaders, rung, kinds[0]))
         drawn = list(islice(fresh, _seeds_of(bench, rung, len(entered))))
         scores = bench.scores(space, entered, drawn, at_home=rung.at_home)
         if (scores.missed is None) != (standing.scores.missed is None):
@@ -182,8 +188,10 @@ def _effort(bench: Bench) -> Effort:
     """A whole grid of tables; of images a coarser one, and of networks fewer that go on."""
     if not bench.linear:
         return Effort(2, 1, _OF_NETWORKS, 2)
-    images = len(bench.facts.record_shape) > 1
-    return Effort(2, 2, _OF_IMAGES, 6) if images else Effort(1, 2, RUNGS, 6)
+    if len(bench.facts.record_shape) > 1:
+        return Effort(2, 2, _OF_IMAGES, 6)
+    # where noise is steep in replies few uploads are paid for, and another rung is not
+    return Effort(1, 2, RUNGS, 6, thrifty=bench.facts.problem.law.exponent != 2)
 
 
 def _coarse(
@@ -216,7 +224,8 @@ def _result(
 ) -> Result:
     best = np.minimum(best, standing.losses.min(axis=1))
     votes = vote(bench, standing.losses, best)
-    place = settled(bench, space, standing.candidates, votes)
+    unsure = doubts(bench, standing.scores.voted, best) if _effort(bench).thrifty else 0.0
+    place = settled(bench, space, standing.candidates, votes, unsure)
     lost = lost_of(standing.losses, best)[:, place]
     scores = standing.scores.of([place])
     prices = frontier(bench, space, standing.candidates, votes)
@@ -224,9 +233,13 @@ def _result(
     return Result(standing.candidates[place], spread, lost, scores, trainings, unfinished, prices)
 
 
-def _leaders(bench: Bench, standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
+def _leaders(
+    bench: Bench, space: Space, standing: _Standing, best: NDArray[np.float64], rung: Rung
+) -> list[Candidate]:
     votes = vote(bench, standing.losses, np.minimum(best, standing.losses.min(axis=1)))
-    order: list[int] = np.argsort(votes, kind="stable")[:kept].tolist()
+    if rung.cheaper and not rung.gentler:
+        return [standing.candidates[settled(bench, space, standing.candidates, votes)]]
+    order: list[int] = np.argsort(votes, kind="stable")[: rung.kept].tolist()
     return [standing.candidates[i] for i in order]
 
 
@@ -240,20 +253,32 @@ def _entered(
         for leader in leaders
         for setting in _around(space, leader.setting, rung, steep)
     ]
-    if rung.gentler:
-        kinds = dict.fromkeys((leaders[0].treatment, untreated))
-        found += [
-            Candidate(setting, kind) for kind in kinds for setting in _gentler(space, leaders[0].setting)
-        ]
+    first, own = leaders[0].setting, leaders[0].treatment
+    for kind in dict.fromkeys((own, untreated)) if rung.gentler else (own,):
+        found += [Candidate(one, kind) for one in _gentler(space, first) if rung.gentler]
+        found += [Candidate(one, kind) for one in _fewer(space, first) if rung.cheaper]
+    if rung.cheaper and not steep:
+        found += [Candidate(one, own) for one in _hasty(space, first)]
     return list(dict.fromkeys(found))
 
 
 def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with larger clips, where these are free, and with fewer passes, where those are."""
+    """The setting with larger clips, where these are free."""
     for looser in _LOOSER if space.clip_norm is None else (0,):
         yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
+
+
+def _fewer(space: Space, setting: Setting) -> Iterable[Setting]:
+    """The setting with fewer passes, where these are free."""
     for fewer in _FEWER if space.rounds is None else ():
         yield _with(setting, passes=_moved(setting.passes, fewer))
+
+
+def _hasty(space: Space, setting: Setting) -> Iterable[Setting]:
+    """The setting with fewer passes and a momentum, where both are free."""
+    free = "momentum" in space.method.levers and space.momentum is None and space.rounds is None
+    for fewer, momentum in _HASTY if free else ():
+        yield _with(setting, passes=_moved(setting.passes, fewer), momentum=momentum)
 
 
 def _around(space: Space, setting: Setting, rung: Rung, steep: bool) -> Iterable[Setting]:

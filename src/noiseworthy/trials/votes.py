@@ -64,19 +64,36 @@ def vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
-def settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]) -> int:
+def doubts(bench: Bench, voted: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard errors over seeds of what each candidate loses more than the best, shape (candidates,).
+
+    Args:
+        bench: whose proxies vote.
+        voted: what is voted on, shape (proxies, candidates, seeds).
+        best: of it, on each proxy.
+    """
+    each = np.array([vote(bench, losses, best) for losses in np.moveaxis(voted, 2, 0)])
+    more = each - each[:, [each.mean(axis=0).argmin()]]
+    return more.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.zeros(len(more[0]))
+
+
+def settled(
+    bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64],
+    doubts: NDArray[np.float64] | float = 0.0,
+) -> int:  # fmt: skip
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
     a small clip throw away may matter there. Among those that do as little, the one of fewest uploads that
-    loses little more than the best: `_CHEAP` decides how records are treated, then `_CHEAP_TREATED_ALIKE`.
+    loses little more than the best: `_CHEAP` decides how records are treated, then `_CHEAP_TREATED_ALIKE` or
+    `doubts`, which are within chance.
     """
 
     def gentleness(place: int) -> tuple[float, float]:
         made, clip = bench.plan(space, candidates[place]), candidates[place].setting.clip
         return (-np.inf, -np.inf) if made is None else (made.problem.dimension, clip)
 
-    def cheapest(more: float, treatments: Sequence[Treatment | None]) -> int:
+    def cheapest(more: NDArray[np.float64] | float, treatments: Sequence[Treatment | None]) -> int:
         near: list[int] = np.flatnonzero(votes <= votes.min() + more).tolist()
         # never empty: the gentlest is within `_TIE` of the best, and so within what fewer uploads may cost
         free = [i for i in near if gentleness(i) >= least and candidates[i].treatment in treatments]
@@ -84,7 +101,7 @@ def settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: 
 
     least = max(gentleness(place) for place in np.flatnonzero(votes <= votes.min() + _TIE).tolist())
     usual = cheapest(_CHEAP, [one.treatment for one in candidates])
-    return cheapest(_CHEAP_TREATED_ALIKE, [candidates[usual].treatment])
+    return cheapest(np.maximum(_CHEAP_TREATED_ALIKE, doubts), [candidates[usual].treatment])
 
 
 def frontier(

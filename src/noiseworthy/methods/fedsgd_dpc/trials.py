@@ -34,9 +34,9 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     rounds = free.rounds_of(setting.passes, n, b)
     step = free.step(setting, rounds, kept, scale)
     if free.step_size is None:
-        step = replace(
-            step, initial=min(step.initial, _longest(task) * (1 - free.momentum_of(setting)) / kept)
-        )
+        # with a momentum m steps overshoot from 2 (1 + m) over the curvature on
+        most = _longest(task) * (1 + free.momentum_of(setting)) / kept
+        step = replace(step, initial=min(step.initial, most))
     made = planner.stated(problem, rounds, b, step)
     return replace(
         made.weighed(free.weighting_of(setting, made)),
