@@ -156,6 +156,20 @@ def test_doubled_columns_are_found_whatever_they_are_called():
     ]  # fmt: skip
 
 
+def test_columns_that_repeat_a_value_in_the_same_records_need_not_tell_the_same():
+    """Amounts in cents differ but for two records; two columns are 0 wherever nothing was ever paid."""
+    number = {"kind": "number", "range": [0, 10_000]}
+    schema = STATED | {name: number for name in ("paid", "owed", "since", "amount")}
+    paid = {"paid": [100 * i + 1 for i in range(N - 1)] + [1]}
+    owed = {"owed": [7919 * (i + 1) % 10_000 for i in range(N - 1)] + [7919]}
+    since = {"since": [i + 1 if i % 3 == 0 else 0 for i in range(N)]}
+    amount = {"amount": [7919 * i % 10_000 if i % 3 == 0 else 0 for i in range(3, N + 3)]}
+    assert not [one for one in found(schema, **paid, **owed, **since, **amount) if "the same as" in one.says]
+    twice = {"owed": [10_000 - 100 * i for i in range(N - 1)] + [10_000]}
+    assert [one.where for one in found(schema, **paid, **twice, **since, **amount)
+            if "the same as" in one.says] == ["owed"]  # fmt: skip
+
+
 def test_values_that_do_not_occur_are_a_note():
     schema = STATED | {"sex": {"kind": "category", "values": ["f", "m", "x"]}}
     assert ("sex", "1 of its 3 stated values do not occur: 'x'") in said(found(schema), "note")

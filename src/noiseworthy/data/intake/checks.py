@@ -237,11 +237,13 @@ def _alike(features: Sequence[Feature], label: Label, readings: Mapping[str, Rea
         groups = _groups(numbers)
         if (count := int(groups.max()) + 1) == 1:
             continue
-        if (mark := _order(numbers) if count == len(groups) else groups.tobytes()) in seen:
+        firsts = np.unique(groups, return_index=True)[1]
+        # who shares a value tells nothing where most values occur once; then their order must be the same, too
+        once = np.median(np.bincount(groups)) == 1
+        if (mark := groups.tobytes() + (_order(numbers[firsts]) if once else b"")) in seen:
             says = f'tells in every record the same as {seen[mark]!r}; one of the two may be "left-out"'
             said.append(warning(one.name, says))
         seen.setdefault(mark, one.name)
-        firsts = np.unique(groups, return_index=True)[1]
         if parted and count <= _FEW_VALUES * len(groups) and np.array_equal(target[firsts][groups], target):
             says = "the label follows from it in every record; leave it out if both become known together"
             said.append(warning(one.name, says))
@@ -260,7 +262,7 @@ def _groups(rows: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _order(numbers: NDArray[np.float32]) -> bytes:
-    """The order of records that are all different, the same whichever end is the first."""
+    """The order of values that are all different, the same whichever end is the first."""
     order = np.lexsort(numbers.T)
     return min(order.tobytes(), order[::-1].tobytes())
 

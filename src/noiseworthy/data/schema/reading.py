@@ -47,6 +47,10 @@ class Reading:
         beyond = np.zeros(len(gap), bool) if outside is None else outside & ~gap
         return cls(np.where(usable[:, None], rows, np.float32(0)), gap, beyond, ~usable & ~gap)
 
+    def at(self, rows: NDArray[np.intp] | slice) -> Reading:
+        """What became of values that are among these, by their places."""
+        return Reading(self.numbers[rows], self.gap[rows], self.outside[rows], self.wrong[rows])
+
 
 class Said(Protocol):
     """A column, as far as errors speak of it."""
