@@ -279,15 +279,9 @@ def test_many_clients_are_dots_in_the_order_of_their_budgets(make_record):
     assert np.allclose(budget.get_ydata(), [row["epsilon"] for row in record["plan"]["privacy"]["clients"]])
 
 
-def test_a_crowd_is_thinned_and_says_so(make_record):
+def test_a_crowd_is_thinned_and_says_so(make_record, times):
     """The budgets behind the dots, too: a page that held every one of a million clients would be 200 MB."""
-    record = make_record("many")
-    plan = record["plan"]
-    plan["releases"] *= 40
-    plan["privacy"]["clients"] *= 40
-    record["training"]["uploads"] = [row * 40 for row in record["training"]["uploads"]]
-    record["training"]["spent_epsilon"] = [row * 40 for row in record["training"]["spent_epsilon"]]
-    uploads = who_figure(view(record)).axes[0]
+    uploads = who_figure(view(times(make_record("many"), 40))).axes[0]
     assert "20,000 clients in order (1,500 of them drawn)" in uploads.get_xlabel()
     area, *_ = uploads.collections
     assert len(area.get_paths()[0].vertices) < 5 * MOST_DOTS
