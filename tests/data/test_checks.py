@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -236,3 +238,14 @@ def test_the_share_of_the_norm_of_a_bought_column_is_not_that_of_the_range_aroun
     x, *_ = stated_examples(cells, bought, "wards")
     assert [one.where for one in check_norm(x, stated, bias=0.0, radius=None)] == ["age"]
     assert check_norm(x, bought, bias=0.0, radius=None) == []
+
+
+def test_ten_thousand_columns_are_read_and_checked_without_comparing_all_with_all():
+    """By the clock of the process; what compares every column with every other takes a minute or more."""
+    many = {f"gene {i}": {"kind": "number", "range": [0, 1]} for i in range(10_000)}
+    cells = {"ill": np.array(["no", "yes"] * 10, object)} | {one: np.arange(20) / 20 for one in many}
+    start = process_time()
+    schema = read_schema({"ill": STATED["ill"]} | many)
+    x, *_ = stated_examples(cells, schema, "genes")
+    check_norm(x, schema, bias=0.0, radius=1.0)
+    assert process_time() - start < 5

@@ -99,9 +99,9 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
         bias: the constant that is appended to every record, 0 for none.
         radius: that records are scaled to; None leaves them as they are.
     """
-    x, start = x.copy(), 0
+    x, start, bought = x.copy(), 0, schema.to_buy
     for one in schema.features:
-        if one.name in schema.to_buy:
+        if one.name in bought:
             x[:, start] = np.where(x[:, start] == 0, 0, 3**-0.5)
         start += len(one.names)
     squares = np.square(x, dtype=np.float64).sum(axis=1)
@@ -129,7 +129,7 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
 
 def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> list[Finding]:
     """Columns that are not stated, and stated ones that are not there."""
-    stated = [one.name for one in schema.columns]
+    stated = {one.name: one for one in schema.columns}
     needed = [one.name for one in (*schema.learned, *([schema.person] if schema.person else []))]
     needed += [] if whole else [one for one in (schema.client, schema.split) if one is not None]
     strange = 'is not stated{}; say what it is, or {{ kind = "left-out" }}'
