@@ -161,7 +161,7 @@ def test_doubled_columns_are_found_whatever_they_are_called():
 def test_columns_that_repeat_a_value_in_the_same_records_need_not_tell_the_same():
     """Amounts in cents differ but for two records; two columns are 0 wherever nothing was ever paid."""
     number = {"kind": "number", "range": [0, 10_000]}
-    schema = STATED | {name: number for name in ("paid", "owed", "since", "amount")}
+    schema = STATED | dict.fromkeys(("paid", "owed", "since", "amount"), number)
     paid = {"paid": [100 * i + 1 for i in range(N - 1)] + [1]}
     owed = {"owed": [7919 * (i + 1) % 10_000 for i in range(N - 1)] + [7919]}
     since = {"since": [i + 1 if i % 3 == 0 else 0 for i in range(N)]}

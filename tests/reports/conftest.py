@@ -424,9 +424,8 @@ def times():
 
     def multiplied(record: Record, many: int) -> Record:
         plan, federation, training = (record[part] for part in ("plan", "federation", "training"))
-        for part, keys in (
-            (plan, ("releases", "noise")), (plan["privacy"], ("clients",)), (federation, ("clients", "sizes")),
-        ):  # fmt: skip
+        of_clients = (federation, ("clients", "sizes")), (plan["privacy"], ("clients",))
+        for part, keys in ((plan, ("releases", "noise")), *of_clients):
             part.update({key: part[key] * many for key in keys})
         for key in ("uploads", "spent_epsilon"):
             training[key] = [row * many for row in training[key]]

@@ -86,11 +86,8 @@ def point(cell: Any) -> Any:
 
 
 def _mark(header: str) -> str:
-    limit = csv.field_size_limit(len(header) + 1)  # by a mark that is none, a wide table's header is one field
-    try:
-        return max(MARKS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
-    finally:
-        csv.field_size_limit(limit)
+    header = header[: csv.field_size_limit()]  # by a mark that is none, a wide table's header is one field
+    return max(MARKS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
 
 
 def _binary(path: Path) -> Any:

@@ -41,7 +41,7 @@ def _table(data: str, world: str, lines: list[Line]) -> Table:
     )
     # gateways keep no schedule: of releases that nobody planned none is left, and most of a budget may be
     counts = [*_COUNTS] if any(line.planned for line in lines) else ["spent", "arrived"]
-    table.add_column("client", min_width=8)
+    table.add_column("client")
     for column in (*counts, "epsilon", "delta", "of lifetime", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for line in lines[:_LISTED]:

@@ -238,7 +238,7 @@ def _alike(features: Sequence[Feature], label: Label, readings: Mapping[str, Rea
         if (count := int(groups.max()) + 1) == 1:
             continue
         firsts = np.unique(groups, return_index=True)[1]
-        # who shares a value tells nothing where most values occur once; then their order must be the same, too
+        # who shares a value tells nothing where most values occur once: their order must be the same, too
         once = np.median(np.bincount(groups)) == 1
         if (mark := groups.tobytes() + (_order(numbers[firsts]) if once else b"")) in seen:
             says = f'tells in every record the same as {seen[mark]!r}; one of the two may be "left-out"'

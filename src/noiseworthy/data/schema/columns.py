@@ -23,8 +23,8 @@ from noiseworthy.data.schema.fields import (
     check_distinct,
     check_ordered,
 )
-from noiseworthy.data.schema.reading import Reading, some
-from noiseworthy.data.schema.values import NO, YES, days, distinct, gaps_among, keys, numbered, numbers, places
+from noiseworthy.data.schema.reading import Reading, distinct, some
+from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numbered, numbers, places
 
 
 class Column(Table):
@@ -47,7 +47,7 @@ class Feature(Column):
     """Whether a number beside it says which values are missing."""
 
     _repeats: ClassVar[bool] = True
-    """Whether few values are many rows', so that each is read once; numbers are read faster than told apart."""
+    """Whether rows share few values, so that each is read once; numbers are read faster than told apart."""
 
     @property
     def names(self) -> tuple[str, ...]:

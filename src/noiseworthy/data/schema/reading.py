@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._names import nearest, shown
-from noiseworthy.data.schema.values import key
+from noiseworthy.data.schema.values import key, numbered
 
 _LISTED = 8
 """Values that an error names at most."""
@@ -50,6 +50,20 @@ class Reading:
     def at(self, rows: NDArray[np.intp] | slice) -> Reading:
         """What became of values that are among these, by their places."""
         return Reading(self.numbers[rows], self.gap[rows], self.outside[rows], self.wrong[rows])
+
+
+def distinct(values: NDArray) -> tuple[NDArray, NDArray[np.intp] | slice]:
+    """Texts or integers once each, and which of them every value is, shape (n,); others as they are.
+
+    Example:
+        >>> distinct(np.array(["low", "high", "low"]))
+        (array(['low', 'high'], dtype=object), array([0, 1, 0]))
+    """
+    told = values.tolist() if values.dtype.kind in "OU" else []
+    if {*map(type, told)} - {type(None)} not in ({str}, {int}):
+        return values, slice(None)
+    known = numbered([*dict.fromkeys(told)])
+    return np.array([*known], object), np.fromiter(map(known.__getitem__, told), np.intp, len(told))
 
 
 class Said(Protocol):

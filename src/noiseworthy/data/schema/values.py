@@ -48,20 +48,6 @@ def keys(values: NDArray) -> list[str]:
     return [known[value] if known else key(value) for value in told]
 
 
-def distinct(values: NDArray) -> tuple[NDArray, NDArray[np.intp] | slice]:
-    """Texts or integers once each, and which of them every value is, shape (n,); others as they are.
-
-    Example:
-        >>> distinct(np.array(["low", "high", "low"]))
-        (array(['low', 'high'], dtype=object), array([0, 1, 0]))
-    """
-    told = values.tolist() if values.dtype.kind in "OU" else []
-    if {*map(type, told)} - {type(None)} not in ({str}, {int}):
-        return values, slice(None)
-    known = numbered([*dict.fromkeys(told)])
-    return np.array([*known], object), np.fromiter(map(known.__getitem__, told), np.intp, len(told))
-
-
 def names(values: NDArray) -> list[str]:
     """Whose each record is, n names; the empty text where a cell does not say."""
     # nobody is called NA: records of many would be one person's row, or one client's, who answers for none
