@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from noiseworthy.errors import DataError
@@ -35,6 +37,21 @@ def writing(place: Path | str, remedy: str = "choose another with --out") -> Ite
         yield
     except OSError as error:
         raise DataError(f"{place} cannot be written ({error}); {remedy}") from None
+
+
+def mapped(place: Path, rows: int, like: NDArray[Any]) -> np.memmap:
+    """A new `.npy` file of rows like these, mapped; a disk has room for all of it, or it is refused here.
+
+    Writing to a mapped row for which a disk then has no room would end the process without a word.
+
+    Raises:
+        OSError: no room, or no place to write to.
+    """
+    made = open_memmap(place, "w+", like.dtype, (rows, *like.shape[1:]))
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with place.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
+    return made
 
 
 @contextmanager

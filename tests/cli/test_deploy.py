@@ -205,6 +205,13 @@ def test_files_and_commands_for_several_machines_are_written_and_nothing_is_star
     assert not (place / "processes.json").exists()
 
 
+def test_what_is_to_be_typed_next_can_be_typed_whatever_the_folder_is_called(bundled, tmp_path, printed):
+    place = tmp_path / "our wards (2)"
+    said = printed("deploy", "up", bundled, "--host", "far.example", "--folder", place)
+    assert f"noiseworthy deploy link '{place}' --host far.example" in said
+    assert f"noiseworthy deploy run {bundled} --folder '{place}'" in said
+
+
 def test_an_owners_file_that_is_there_is_never_overwritten(bundled, tmp_path, printed):
     printed("deploy", "up", bundled, "--host", "far.example")
     file = tmp_path / "deployments" / "two" / "owners" / folder_name("client 0") / "owner.toml"

@@ -67,11 +67,11 @@ def test_every_template_has_its_file_and_its_test():
 
 def begun(name, run, folder) -> str:
     """The path of a template in another folder, with the files that it names beside it."""
-    (folder / "mine").mkdir()
-    FILES[name](folder / "mine")
-    place = f"mine/{name}.toml"
+    (folder / "my own").mkdir()
+    FILES[name](folder / "my own")
+    place = f"my own/{name}.toml"
     said = run("init", "--template", name, place)
-    assert (said.code, said.out) == (0, f"Wrote {place}. Next: noiseworthy plan {place}\n")
+    assert (said.code, said.out) == (0, f"Wrote {place}. Next: noiseworthy plan '{place}'\n")
     return place
 
 

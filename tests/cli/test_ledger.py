@@ -47,6 +47,16 @@ def test_a_run_folder_shows_every_client_of_every_seed(run, trained):
     assert shown["head"].split(":")[0] == str(shown["entries"])
 
 
+def test_a_long_name_leaves_room_for_what_its_client_has_spent(run, tmp_path):
+    branch = Account("bank", "", "branch " * 40, "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
+    with DurableLedger.open(tmp_path / "ledger.sqlite") as ledger:
+        (number,) = ledger.enrol([branch])
+        ledger.reserve(ledger.begin("first"), [Charge(number, 1, branch.share(0.25))])
+    row = run("ledger", "show", "ledger.sqlite").out.splitlines()[4]
+    assert row.startswith(" branch branch")
+    assert row.split("…")[1].split() == ["1", "0", "0.25", "0", "1", "25", "%"]
+
+
 def test_releases_that_nobody_planned_are_not_said_to_be_none_left(run, trained, tmp_path):
     """A gateway keeps no schedule: most of its budget may be left."""
     north = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,20 @@ def test_doubled_columns_are_found_whatever_they_are_called():
     ]  # fmt: skip
 
 
+def test_columns_that_repeat_a_value_in_the_same_records_need_not_tell_the_same():
+    """Amounts in cents differ but for two records; two columns are 0 wherever nothing was ever paid."""
+    number = {"kind": "number", "range": [0, 10_000]}
+    schema = STATED | dict.fromkeys(("paid", "owed", "since", "amount"), number)
+    paid = {"paid": [100 * i + 1 for i in range(N - 1)] + [1]}
+    owed = {"owed": [7919 * (i + 1) % 10_000 for i in range(N - 1)] + [7919]}
+    since = {"since": [i + 1 if i % 3 == 0 else 0 for i in range(N)]}
+    amount = {"amount": [7919 * i % 10_000 if i % 3 == 0 else 0 for i in range(3, N + 3)]}
+    assert not [one for one in found(schema, **paid, **owed, **since, **amount) if "the same as" in one.says]
+    twice = {"owed": [10_000 - 100 * i for i in range(N - 1)] + [10_000]}
+    assert [one.where for one in found(schema, **paid, **twice, **since, **amount)
+            if "the same as" in one.says] == ["owed"]  # fmt: skip
+
+
 def test_values_that_do_not_occur_are_a_note():
     schema = STATED | {"sex": {"kind": "category", "values": ["f", "m", "x"]}}
     assert ("sex", "1 of its 3 stated values do not occur: 'x'") in said(found(schema), "note")
@@ -222,3 +238,14 @@ def test_the_share_of_the_norm_of_a_bought_column_is_not_that_of_the_range_aroun
     x, *_ = stated_examples(cells, bought, "wards")
     assert [one.where for one in check_norm(x, stated, bias=0.0, radius=None)] == ["age"]
     assert check_norm(x, bought, bias=0.0, radius=None) == []
+
+
+def test_ten_thousand_columns_are_read_and_checked_without_comparing_all_with_all():
+    """By the clock of the process; what compares every column with every other takes a minute or more."""
+    many = {f"gene {i}": {"kind": "number", "range": [0, 1]} for i in range(10_000)}
+    cells = {"ill": np.array(["no", "yes"] * 10, object)} | {one: np.arange(20) / 20 for one in many}
+    start = process_time()
+    schema = read_schema({"ill": STATED["ill"]} | many)
+    x, *_ = stated_examples(cells, schema, "genes")
+    check_norm(x, schema, bias=0.0, radius=1.0)
+    assert process_time() - start < 5

@@ -211,6 +211,14 @@ def test_a_comma_is_decimal_only_where_it_parts_no_columns(tmp_path):
     assert found["note"].tolist() == ["1,2,3", "2,5 mg"]
 
 
+def test_a_header_may_be_longer_than_a_cell_of_the_csv_module(tmp_path):
+    """By a mark that does not part it, a header of 20,000 columns is one cell of 200 kB."""
+    names = [f"gene {i:05}" for i in range(20_000)]
+    (tmp_path / "genes.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    table, _ = read_columns(tmp_path / "genes.csv", cells=True)
+    assert [*table] == names
+
+
 def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
     (tmp_path / "wards.csv").write_text("sep=;\nage;dose\n61;0,5\n")
     assert {name: list(one) for name, one in read_columns(tmp_path / "wards.csv", cells=True)[0].items()} == {

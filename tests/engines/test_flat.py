@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +16,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
-from noiseworthy.errors import ResumeError
+from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.methods.dp_fedavg import planner as fedavg
 from noiseworthy.methods.dp_pasgd import planner as pasgd
 from noiseworthy.methods.dp_scaffnew import planner as scaffnew
@@ -216,6 +218,21 @@ def test_files_of_what_clients_remember_are_for_their_user_alone(tmp_path):
     save_checkpoint(tmp_path, reached, "mark")
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     assert modes == {"memory_00.npy": 0o600, "checkpoint.npz": 0o600}
+
+
+def test_a_disk_without_room_for_what_clients_remember_is_refused_before_they_do(tmp_path, monkeypatch):
+    """A row that is mapped and finds no room when it is written ends the process by a signal."""
+    kept, nobody = [np.ones((1, 1000), np.float32)], np.zeros((1, 1000), bool)
+    ClientMemories(kept, nobody, tmp_path)
+    file = (tmp_path / "memory_00.npy").stat()
+    assert 512 * file.st_blocks >= file.st_size > 4e6
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DataError, match=r"cannot be written .*No space left.*; choose another with --out"):
+        ClientMemories(kept, nobody, tmp_path)
 
 
 def scaffnew_run(laid, folder, **how):

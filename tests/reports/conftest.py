@@ -416,3 +416,19 @@ def record(request: pytest.FixtureRequest) -> Record:
 def make_record():
     """A kind of record by its name."""
     return lambda name: copy.deepcopy(_made(name))
+
+
+@pytest.fixture(scope="session")
+def times():
+    """A record, changed to one of so many times its clients."""
+
+    def multiplied(record: Record, many: int) -> Record:
+        plan, federation, training = (record[part] for part in ("plan", "federation", "training"))
+        of_clients = (federation, ("clients", "sizes")), (plan["privacy"], ("clients",))
+        for part, keys in ((plan, ("releases", "noise")), *of_clients):
+            part.update({key: part[key] * many for key in keys})
+        for key in ("uploads", "spent_epsilon"):
+            training[key] = [row * many for row in training[key]]
+        return record
+
+    return multiplied

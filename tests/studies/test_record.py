@@ -38,6 +38,13 @@ STUDY = parse_study(
 )  # fmt: skip
 
 
+TRAINED = {
+    "seeds": [0, 1], "rounds": [0, 4], "loss": [[1.0, 0.5]] * 2, "accuracy": [[0.5, 0.9]] * 2,
+    "uploads": [[4, 4, 4]] * 2, "spent_epsilon": [[1.0, 2.0, 3.0]] * 2, "untrained_loss": 1.0, "seconds": 1.0,
+    "assurance": "simulation",
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def decision():
     return decide(prepare(STUDY))
@@ -146,6 +153,30 @@ def test_a_record_of_before_versions_is_read_in_the_layout_of_now(record, tmp_pa
         (lambda record: record | {"plan": record["plan"] | {"rounds": 4.5}}, "plan.rounds: input should be"),
         (lambda record: {k: v for k, v in record.items() if k != "training"}, "training: field required"),
         (lambda record: record | {"plan": record["plan"] | {"epsilon": 1}}, "plan.epsilon: extra inputs"),
+        (
+            lambda record: record | {"plan": record["plan"] | {"noise": [1.0]}},
+            "value error, plan.noise must have an entry for each client, 3, got 1",
+        ),
+        (
+            lambda record: record | {"plan": record["plan"] | {"releases": []}},
+            "value error, plan.noise must have an entry for each client, 1, got 3",
+        ),
+        (
+            lambda record: record | {"training": TRAINED | {"uploads": [[4, 4, 4]]}},
+            "training: value error, uploads must have an entry for each seed, 2, got 1",
+        ),
+        (
+            lambda record: record | {"training": TRAINED | {"loss": [[1.0], [1.0]]}},
+            "training: value error, loss.0 must have an entry for each evaluation, 2, got 1",
+        ),
+        (
+            lambda record: record | {"training": TRAINED | {"spent_epsilon": [[1.0, 2.0, 3.0], []]}},
+            "value error, training.spent_epsilon.1 must have an entry for each client, 3, got 0",
+        ),
+        (
+            lambda record: record | {"ledger": {"head": "", "releases": 1, "acknowledged": 1}},
+            "ledger.head: string should match pattern",
+        ),
     ],
 )
 def test_a_record_is_held_against_its_layout_when_it_is_written_and_read(change, said, record, tmp_path):

@@ -115,6 +115,13 @@ def test_what_is_no_seed_is_refused_before_anything_is_written(seeds, prepared, 
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("evaluations", [0, -1, 2.5, True])
+def test_so_few_evaluations_are_refused_before_anything_is_written(evaluations, prepared, plan, tmp_path):
+    with pytest.raises(InvalidInput, match="evaluations must be"):
+        train(plan, *prepared.trained(), evaluations=evaluations, folder=tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_another_federation_than_planned_is_refused(prepared, plan):
     federation, task = prepared.trained()
     with pytest.raises(DataError, match="plan again, because noise depends on them"):

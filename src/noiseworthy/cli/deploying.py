@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,7 +63,7 @@ def up(
     if host is not None:
         _tell_machines(study, place, files, host)
         if deployment.plan.problem.trust.sums_itself:
-            err.print(_BY_HAND.format(place), soft_wrap=True, markup=False)
+            err.print(_BY_HAND.format(quote(str(place))), soft_wrap=True, markup=False)
         return
     from noiseworthy.deploy.flower.processes import Local
 
@@ -72,7 +73,7 @@ def up(
         Local(place, sockets, insecure, owners).start()
         wait_for_gateways(place, sockets)
     err.print(f"Owners' files, ledgers and logs are in {place}.", soft_wrap=True)
-    out.print(f"Up: {len(files)} owners. Next: noiseworthy deploy run {study}", soft_wrap=True)
+    out.print(f"Up: {len(files)} owners. Next: {_run(study, folder)}", soft_wrap=True)
 
 
 @deploy.command()
@@ -261,13 +262,19 @@ def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: st
     """What to type on which machine; docs/deployment.md says what is sent between them."""
     owners = [
         f"# {name}: put {file} at /etc/noiseworthy/owner.toml, and do as this says\n"
-        f"noiseworthy deploy units /etc/noiseworthy/owner.toml --link {host}:{_PORT}"
+        f"noiseworthy deploy units /etc/noiseworthy/owner.toml --link {quote(host)}:{_PORT}"
         for name, file in files.items()
     ]
-    server = f"# server: put the owners' public keys into {place}/keys/nodes\nnoiseworthy deploy link {place}"
-    last = f"# server, once owners have its ca.crt\nnoiseworthy deploy run {study} --folder {place}"
-    text = "\n\n".join([*owners, f"{server} --host {host}", last])
+    server = f"# server: put the owners' public keys into {place}/keys/nodes\nnoiseworthy deploy link"
+    last = f"# server, once owners have its ca.crt\n{_run(study, place)}"
+    text = "\n\n".join([*owners, f"{server} {quote(str(place))} --host {quote(host)}", last])
     out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def _run(study: Path, folder: Path | None) -> str:
+    """What to type next."""
+    place = "" if folder is None else f" --folder {quote(str(folder))}"
+    return f"noiseworthy deploy run {quote(str(study))}{place}"
 
 
 def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[About]) -> None:

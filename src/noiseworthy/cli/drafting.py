@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from noiseworthy.cli.console import out
@@ -140,4 +141,4 @@ def _say(draft: Draft, paths: list[Path]) -> None:
 def _next(draft: Draft, study: Path) -> str:
     questions = len(draft.asked())
     first = f"answer {questions} question{'s' * (questions != 1)}, " if questions else ""
-    return f"{first}noiseworthy check {study}"
+    return f"{first}noiseworthy check {quote(str(study))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -62,7 +63,7 @@ def init(
         raise ConfigError(f"{', '.join(given)} go with a table, and --template with none")
     place = Path(source or f"{template}.toml")
     write_new(place, (files("noiseworthy") / "templates" / f"{template}.toml").read_text("utf-8"))
-    out.print(f"Wrote {place}. Next: noiseworthy plan {place}", soft_wrap=True)
+    out.print(f"Wrote {place}. Next: noiseworthy plan {quote(str(place))}", soft_wrap=True)
 
 
 def schema() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,7 +85,7 @@ def restore(
     restore(copy, path)
     with read_ledger(path) as books:
         _print(books)
-    out.print(f"Next: noiseworthy ledger accept {path}", soft_wrap=True)
+    out.print(f"Next: noiseworthy ledger accept {quote(str(path))}", soft_wrap=True)
 
 
 @ledger.command()

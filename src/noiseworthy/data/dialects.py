@@ -86,6 +86,7 @@ def point(cell: Any) -> Any:
 
 
 def _mark(header: str) -> str:
+    header = header[: csv.field_size_limit()]  # by a mark that is none, a wide table's header is one field
     return max(MARKS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
 
 

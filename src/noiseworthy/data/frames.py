@@ -139,7 +139,7 @@ def of_rows(names: Sequence[Any], rows: Iterable[Sequence[Any]], name: str, *, c
         [61.0, nan]
     """
     known = ["" if one is None else str(one).strip() for one in names]
-    if wrong := [one for one in known if not one or known.count(one) > 1]:
+    if wrong := [one for one, times in Counter(known).items() if not one or times > 1]:
         said = f"two columns called {wrong[0]!r}" if wrong[0] else "a column without a name"
         raise DataError(f"{name} has {said}; give every column a name of its own in the first row")
     columns = {one: np.empty(0, object) for one in known}

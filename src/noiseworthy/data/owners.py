@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,8 +193,7 @@ def _client(path: Path, place: int) -> str:
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(name for name, times in Counter(names).items() if times > 1):
         raise DataError(f"{path} has two owners called {twice[0]}; one of them must take another name")
 
 

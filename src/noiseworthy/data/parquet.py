@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._places import mapped
 from noiseworthy.data.federation import checked_pair
 from noiseworthy.data.flat_files import RECORDS, Pair, filled
 from noiseworthy.data.frames import of_frame, unharmed
@@ -44,7 +44,7 @@ def write_parquet(
     names, sizes = list(clients), np.array([*clients.values()], np.int64)
     with filled(folder, like, classes, source.stem, names) as keep:
         held = [
-            _room(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)
+            mapped(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)
         ]
         free = np.cumsum(sizes) - sizes
         place = {name: i for i, name in enumerate(names)}
@@ -125,10 +125,6 @@ def _batches(file: Path, columns: Columns, by_column: bool) -> Iterator[tuple[li
             if tests is not None and tests.any():
                 raise DataError(f"{file} has rows marked 'test', which would train; name them apart, by test")
             yield _owners(arrays, columns.client, file) if by_column else [file.stem] * len(x), (x, y)
-
-
-def _room(path: Path, rows: int, like: NDArray[Any]) -> np.memmap:
-    return open_memmap(path, "w+", like.dtype, (rows, *like.shape[1:]))
 
 
 def _rows(whose: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:

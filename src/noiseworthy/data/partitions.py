@@ -63,13 +63,8 @@ def iid(labels: NDArray, clients: int, rng: np.random.Generator) -> Parts:
 def dirichlet(labels: NDArray, clients: int, rng: np.random.Generator, *, alpha: float) -> Parts:
     """Each class is cut by its own Dirichlet(alpha) draw over the clients: skewed labels and sizes.
 
-    A client left empty is given one record of the largest client.
-
-    Args:
-        labels: class of each record, shape (n,), whole numbers.
-        clients: N.
-        rng: randomness.
-        alpha: concentration; 0.1 is nearly one class per client, 100 nearly iid.
+    An alpha of 0.1 is nearly one class per client, 100 nearly iid. A client left empty is given one record of
+    the largest client.
 
     Source: Yurochkin et al. (2019), arXiv:1905.12022; the label skew of NIID-Bench, arXiv:2102.02079.
     """
@@ -87,12 +82,6 @@ def label_shards(
     place floor(i K / N) on. With 10 clients, 10 classes and 2 labels each, every class is shared by exactly
     two clients. All groups have the largest size that every client can be given; records beyond it, and
     classes that no client holds, are left out.
-
-    Args:
-        labels: class of each record, shape (n,), whole numbers.
-        clients: N.
-        rng: randomness: the order of the ring and which records.
-        labels_per_client: classes held by a client, at most K.
 
     Raises:
         DataError: the classes are too small to give every client a record.
@@ -124,13 +113,8 @@ def _equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray
 def quantity_skew(labels: NDArray, clients: int, rng: np.random.Generator, *, alpha: float) -> Parts:
     """Labels alike, sizes unlike.
 
-    Every client gets one record; the others are dealt by one Dirichlet(alpha) draw over the clients.
-
-    Args:
-        labels: label of each record, shape (n,).
-        clients: N.
-        rng: randomness.
-        alpha: concentration; small is skewed.
+    Every client gets one record; the others are dealt by one Dirichlet(alpha) draw over the clients. A small
+    alpha is skewed.
 
     Source: the quantity skew of NIID-Bench (Li et al. 2022), arXiv:2102.02079.
     """
@@ -145,11 +129,6 @@ def sorted_by_label(labels: NDArray, clients: int, rng: np.random.Generator) -> 
     Each group has floor(n / N) records. The n mod N records left over belong to nobody; which ones is drawn
     at random before the sorting, so that no range of labels is cut off. Equal labels are in random order.
 
-    Args:
-        labels: class or target of each record, shape (n,).
-        clients: N.
-        rng: randomness: the records left out, and the order among equal labels.
-
     Example:
         >>> targets = np.array([3.5, 1.0, 2.0, 9.0])
         >>> [sorted(part.tolist()) for part in sorted_by_label(targets, 2, np.random.default_rng(0))]
@@ -163,15 +142,9 @@ def sorted_by_label(labels: NDArray, clients: int, rng: np.random.Generator) -> 
 
 
 def natural(labels: NDArray, clients: int, rng: np.random.Generator, *, client_ids: NDArray) -> Parts:
-    """Every owner keeps its records.
+    """Every owner, of shape (n,), keeps its records; nothing is random.
 
     With fewer clients than owners, neighbours in sorted order are joined in runs of nearly equal length.
-
-    Args:
-        labels: label of each record, shape (n,); only their number matters.
-        clients: N, at most the number of owners.
-        rng: unused, nothing is random.
-        client_ids: owner of each record, shape (n,).
 
     Example:
         >>> owners = np.array(["b", "a", "c", "a"])

@@ -105,11 +105,6 @@ def plain_examples(
 def feature_names(table: Table, columns: Columns, name: str) -> Sequence[str]:
     """Names of the columns to learn from, in order.
 
-    Args:
-        table: columns by name.
-        columns: what they mean.
-        name: of the data, for errors.
-
     Raises:
         DataError: the label is among them.
     """
@@ -122,11 +117,6 @@ def feature_names(table: Table, columns: Columns, name: str) -> Sequence[str]:
 
 def complete_column(table: Table, column: str, name: str) -> NDArray:
     """One value per record without gaps; a gap in text is a value that is not text.
-
-    Args:
-        table: columns by name.
-        column: whose values.
-        name: of the data, for errors.
 
     Raises:
         DataError: no such column, more than a value per record, or gaps.
@@ -145,12 +135,7 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
 
 
 def check_lengths(arrays: Table, n: int, name: str) -> None:
-    """Checks that every column has a row per label.
-
-    Args:
-        arrays: columns by name.
-        n: labels.
-        name: of the data, for errors.
+    """Checks that every column has a row for each of n labels.
 
     Raises:
         DataError: one has more or fewer.

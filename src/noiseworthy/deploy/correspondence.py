@@ -166,7 +166,7 @@ def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds:
         exchange: with the owners.
         run: by name.
         received: of each owner, the last release that arrived; 0 if none did.
-        seconds: to wait for them.
+        seconds: to wait for them, as everywhere here.
 
     Returns:
         Owners who could not be told: their leases stay until they end them.
@@ -178,33 +178,21 @@ def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds:
 
 
 def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: float) -> dict[str, str]:
-    """Why owners do not hold the price of a run for it, of those who do not, in words.
-
-    Args:
-        exchange: with the owners.
-        wanted: the lease that each of them is asked for.
-        seconds: to wait for them.
-    """
-    messages = {owner: pack_lease(lease) for owner, lease in wanted.items()}
-    found = answers(exchange, messages, seconds, (Received, Refused))
-    why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
-    return why | dict.fromkeys(wanted.keys() - found.keys(), SILENT)
+    """Why owners do not hold the price of a run for it, of those who do not, in words."""
+    return _unwilling(exchange, {owner: pack_lease(lease) for owner, lease in wanted.items()}, seconds)
 
 
 def delivered(
     exchange: Exchange, owners: Collection[str], offer: ModelOffer, seconds: float
 ) -> dict[str, str]:
-    """Send owners the model of a run; why those do not keep it who do not, in words.
+    """Send owners the model of a run; why those do not keep it who do not, in words."""
+    return _unwilling(exchange, dict.fromkeys(owners, pack_model(offer)), seconds)
 
-    Args:
-        exchange: with the owners.
-        owners: by name.
-        offer: the model.
-        seconds: to wait for them.
-    """
-    found = answers(exchange, dict.fromkeys(owners, pack_model(offer)), seconds, (Received, Refused))
+
+def _unwilling(exchange: Exchange, messages: Mapping[str, bytes], seconds: float) -> dict[str, str]:
+    found = answers(exchange, messages, seconds, (Received, Refused))
     why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
-    return why | dict.fromkeys(set(owners) - found.keys(), SILENT)
+    return why | dict.fromkeys(messages.keys() - found.keys(), SILENT)
 
 
 def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:
@@ -223,12 +211,6 @@ def answers(
 
     What was under way before is answered first, and that is no answer to these messages. A message that is
     lost is sent again.
-
-    Args:
-        exchange: with the owners.
-        messages: to each of them.
-        seconds: to wait for all.
-        kind: of the answers that count.
     """
     until = time.monotonic() + seconds
     found: dict[str, Kind] = {}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from noiseworthy._places import mapped, writing
 from noiseworthy.errors import ResumeError
 
 FILE = "memory_{:02d}.npy"
@@ -43,15 +44,14 @@ class ClientMemories:
         self._files = () if folder is None else self._opened(folder)
 
     def _opened(self, folder: Path) -> Rows:
-        going_on = bool(self._asked.any())
-        mode, names = "r+" if going_on else "w+", [folder / FILE.format(i) for i in range(len(self._start))]
-        try:
-            for name in () if going_on else names:
+        files = [(folder / FILE.format(i), one) for i, one in enumerate(self._start)]
+        if not self._asked.any():
+            for name, _ in files:
                 name.touch(0o600)  # before anything is in it: it may be as private as the records
-            return tuple(
-                open_memmap(name, mode, one.dtype, (len(self._asked), *one.shape[1:]))
-                for name, one in zip(names, self._start, strict=True)
-            )
+            with writing(f"run folder {folder}"):
+                return tuple(mapped(name, len(self._asked), one) for name, one in files)
+        try:
+            return tuple(open_memmap(name, "r+") for name, _ in files)
         except (OSError, ValueError) as error:
             raise ResumeError(
                 f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew "

@@ -41,7 +41,7 @@ def _table(data: str, world: str, lines: list[Line]) -> Table:
     )
     # gateways keep no schedule: of releases that nobody planned none is left, and most of a budget may be
     counts = [*_COUNTS] if any(line.planned for line in lines) else ["spent", "arrived"]
-    table.add_column("client", no_wrap=True)
+    table.add_column("client")
     for column in (*counts, "epsilon", "delta", "of lifetime", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for line in lines[:_LISTED]:
@@ -55,7 +55,7 @@ def _row(line: Line, counts: list[str]) -> tuple[str | Text, ...]:
     account = line.account
     most = "at most " if account.currency.startswith(SCHEDULE) and line.spent else ""
     return (
-        Text(shown(account.client)),
+        Text(shown(account.client), no_wrap=True, overflow="ellipsis"),
         *(f"{getattr(line, _COUNTS[name]):,}" for name in counts),
         most + rounded_up(line.epsilon),
         number(account.delta),

@@ -109,11 +109,12 @@ def network_clauses(record: RunRecord) -> list[Clause]:
 def status_table(standings: Sequence[Standing]) -> Table:
     """Owners of a deployment: what runs on this machine, whose nodes are connected, and what is spent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim")
-    table.add_column("owner", no_wrap=True)
+    table.add_column("owner")
     for column in ("gateway", "node", "records", "budget", "delta", "spent", "ledger"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in standings:
-        table.add_row(Text(shown(one.client)), _runs(one.gateway), _node(one), *_told(one))
+        name = Text(shown(one.client), no_wrap=True, overflow="ellipsis")
+        table.add_row(name, _runs(one.gateway), _node(one), *_told(one))
     return table
 
 

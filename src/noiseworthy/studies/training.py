@@ -94,6 +94,7 @@ def train(
         )
     if not (seeds := [check.count("seeds", one, least=0, most=2**32 - 1) for one in seeds]):
         raise InvalidInput("seeds must be one or more, got none; each is of a training")
+    points = check.count("evaluations", evaluations)
     check_same_sizes(plan.problem, federation)
     check_fits("the task", task, federation.test_x, federation.test_y, federation.classes)
     check_begins(plan)
@@ -103,7 +104,7 @@ def train(
     with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
         return carried_out(
             plan, task, lambda condensed: loaded(federation, task, condensed=condensed), seeds,
-            evaluation_rounds(plan.all_rounds, evaluations),
+            evaluation_rounds(plan.all_rounds, points),
             keeper=keeper, on_stage=on_stage, on_progress=on_progress, on_curves=on_curves,
         )  # fmt: skip
 

@@ -7,9 +7,9 @@ what these meant then.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.data.terms import OwnerTerms
@@ -213,6 +213,15 @@ class TrainingPart(Part):
     flags: list[str] = Field(default_factory=list)
     metrics: Metrics | None = None
 
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        each = {key: getattr(self, key) for key in ("loss", "accuracy", "uploads", "spent_epsilon")}
+        _check_lengths(each, len(self.seeds), "seed")
+        for key in ("loss", "accuracy"):
+            curves = {f"{key}.{seed}": one for seed, one in enumerate(each[key])}
+            _check_lengths(curves, len(self.rounds), "evaluation")
+        return self
+
     def over_seeds(self, quantity: Quantity) -> list[Curve]:
         """Losses or scores, a curve for each seed."""
         return self.loss if quantity == "loss" else self.accuracy
@@ -260,7 +269,7 @@ class CoefficientsPart(Part):
 class LedgerPart(Part):
     """What the run entered into its ledger, and the end of the chain then."""
 
-    head: str
+    head: Annotated[str, Field(pattern=r"^\d+:[0-9a-f]+$")]
     releases: int
     acknowledged: int
 
@@ -341,6 +350,20 @@ class RunRecord(Part):
     rivals: RivalsPart | None = None
     home: HomePart | None = None
 
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """A list of clients, of seeds or of rounds is as long as all others of its kind."""
+        known, training, paid = self.federation, self.training, self.plan.resources
+        lists = {"plan.noise": self.plan.noise, "plan.privacy.clients": self.plan.privacy.clients}
+        if known is not None:
+            lists |= {"federation.clients": known.clients, "federation.sizes": known.sizes}
+        if paid is not None:
+            lists |= {f"plan.resources.{key}": one for key, one in paid if key != "unit"}
+        for key in ("uploads", "spent_epsilon") if training is not None else ():
+            lists |= {f"training.{key}.{seed}": one for seed, one in enumerate(getattr(training, key))}
+        _check_lengths(lists, len(self.plan.releases), "client")
+        return self
+
     @property
     def client_names(self) -> list[str]:
         """Names of the clients, or their numbers where the plan was made without data."""
@@ -357,10 +380,18 @@ def view(record: dict[str, Any] | RunRecord) -> RunRecord:
     return record if isinstance(record, RunRecord) else RunRecord.model_validate(migrated(record))
 
 
+def _check_lengths(lists: dict[str, list[Any]], entries: int, each: str) -> None:
+    """Raises ValueError by the name of the first list without just one entry for each of what there is."""
+    for key, one in lists.items():
+        if not len(one) == entries > 0:
+            raise ValueError(f"{key} must have an entry for each {each}, {max(entries, 1)}, got {len(one)}")
+
+
 def complaint_of(error: ValidationError) -> str:
     """The first thing that is wrong with a record, by the key that it is under."""
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}{': ' * bool(where)}{first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def migrated(record: dict[str, Any]) -> dict[str, Any]:

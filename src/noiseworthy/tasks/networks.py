@@ -152,15 +152,7 @@ class ModelTask:
         return max(self.chunk, (most if self.one_by_one else room(most)) // numbers)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
-        """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.
-
-        Args:
-            theta: parameters, shape (p,).
-            batch: records from `prepare`, labels, and a mask that is 0 on padding.
-
-        Returns:
-            Shape (p,); zero if no record has mask 1. Records with mask 0 do not count, whatever they hold.
-        """
+        """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence."""
 
         def total_loss(theta: Array, chunk: Batch) -> Array:
             losses = self._losses(theta, chunk.x, chunk.y)
@@ -175,15 +167,7 @@ class ModelTask:
         return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
-        """Loss of each record without the ridge; chunks in sequence, records of a chunk at once.
-
-        Args:
-            theta: parameters, shape (p,).
-            batch: records from `prepare` and labels.
-
-        Returns:
-            Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
-        """
+        """Loss of each record without the ridge; chunks in sequence, records of a chunk at once."""
         return by_parts(partial(self._losses, theta), (batch.x, batch.y), self._answered(theta, batch.x))
 
     def answers(self, theta: Array, x: Array) -> Array:

@@ -99,9 +99,9 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
         bias: the constant that is appended to every record, 0 for none.
         radius: that records are scaled to; None leaves them as they are.
     """
-    x, start = x.copy(), 0
+    x, start, bought = x.copy(), 0, schema.to_buy
     for one in schema.features:
-        if one.name in schema.to_buy:
+        if one.name in bought:
             x[:, start] = np.where(x[:, start] == 0, 0, 3**-0.5)
         start += len(one.names)
     squares = np.square(x, dtype=np.float64).sum(axis=1)
@@ -129,7 +129,7 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
 
 def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> list[Finding]:
     """Columns that are not stated, and stated ones that are not there."""
-    stated = [one.name for one in schema.columns]
+    stated = {one.name: one for one in schema.columns}
     needed = [one.name for one in (*schema.learned, *([schema.person] if schema.person else []))]
     needed += [] if whole else [one for one in (schema.client, schema.split) if one is not None]
     strange = 'is not stated{}; say what it is, or {{ kind = "left-out" }}'
@@ -237,11 +237,13 @@ def _alike(features: Sequence[Feature], label: Label, readings: Mapping[str, Rea
         groups = _groups(numbers)
         if (count := int(groups.max()) + 1) == 1:
             continue
-        if (mark := _order(numbers) if count == len(groups) else groups.tobytes()) in seen:
+        firsts = np.unique(groups, return_index=True)[1]
+        # who shares a value tells nothing where most values occur once: their order must be the same, too
+        once = np.median(np.bincount(groups)) == 1
+        if (mark := groups.tobytes() + (_order(numbers[firsts]) if once else b"")) in seen:
             says = f'tells in every record the same as {seen[mark]!r}; one of the two may be "left-out"'
             said.append(warning(one.name, says))
         seen.setdefault(mark, one.name)
-        firsts = np.unique(groups, return_index=True)[1]
         if parted and count <= _FEW_VALUES * len(groups) and np.array_equal(target[firsts][groups], target):
             says = "the label follows from it in every record; leave it out if both become known together"
             said.append(warning(one.name, says))
@@ -260,7 +262,7 @@ def _groups(rows: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _order(numbers: NDArray[np.float32]) -> bytes:
-    """The order of records that are all different, the same whichever end is the first."""
+    """The order of values that are all different, the same whichever end is the first."""
     order = np.lexsort(numbers.T)
     return min(order.tobytes(), order[::-1].tobytes())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from noiseworthy.data.schema.fields import (
     check_distinct,
     check_ordered,
 )
-from noiseworthy.data.schema.reading import Reading, some
+from noiseworthy.data.schema.reading import Reading, distinct, some
 from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numbered, numbers, places
 
 
@@ -45,6 +45,9 @@ class Feature(Column):
     """`true` where values may be missing, and 0 stands for them; or the public value that does."""
     indicator: bool = True
     """Whether a number beside it says which values are missing."""
+
+    _repeats: ClassVar[bool] = True
+    """Whether rows share few values, so that each is read once; numbers are read faster than told apart."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +80,8 @@ class Feature(Column):
         Args:
             values: shape (n,).
         """
-        read = self._read(values)
+        told, rows = distinct(values) if self._repeats else (values, slice(None))
+        read = self._read(told).at(rows)
         if self.missing is False:
             return replace(read, wrong=read.wrong | read.gap)
         if self.missing is not True:
@@ -140,6 +144,8 @@ class NumberColumn(Feature):
     """Instead of a range: public distance from `center` that becomes 1; nothing is clipped."""
     missing: bool | Real = False
     """`true` where values may be missing, and 0 stands for them; or the public number that does."""
+
+    _repeats: ClassVar[bool] = False
 
     def _check(self) -> None:
         if (self.range is None) == (self.step is None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any
@@ -74,7 +75,7 @@ def check_distinct(what: str, values: Sequence[str], least: int) -> None:
     Raises:
         ValueError: with the value.
     """
-    if twice := [value for value in dict.fromkeys(values) if values.count(value) > 1]:
+    if twice := [value for value, times in Counter(values).items() if times > 1]:
         raise ValueError(f"{what} must be different, got {twice[0]!r} twice")
     if len(values) < least:
         raise ValueError(f"{what} must be at least {least}, got {[*values]}")

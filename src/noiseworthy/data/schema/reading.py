@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.schema.values import numbered
+
 _LISTED = 8
 """Values that an error names at most."""
 
@@ -42,6 +44,24 @@ class Reading:
         usable = np.isfinite(rows).all(axis=1) & ~gap
         beyond = np.zeros(len(gap), bool) if outside is None else outside & ~gap
         return cls(np.where(usable[:, None], rows, np.float32(0)), gap, beyond, ~usable & ~gap)
+
+    def at(self, rows: NDArray[np.intp] | slice) -> Reading:
+        """What became of values that are among these, by their places."""
+        return Reading(self.numbers[rows], self.gap[rows], self.outside[rows], self.wrong[rows])
+
+
+def distinct(values: NDArray) -> tuple[NDArray, NDArray[np.intp] | slice]:
+    """Texts or integers once each, and which of them every value is, shape (n,); others as they are.
+
+    Example:
+        >>> distinct(np.array(["low", "high", "low"]))
+        (array(['low', 'high'], dtype=object), array([0, 1, 0]))
+    """
+    told = values.tolist() if values.dtype.kind in "OU" else []
+    if {*map(type, told)} - {type(None)} not in ({str}, {int}):
+        return values, slice(None)
+    known = numbered([*dict.fromkeys(told)])
+    return np.array([*known], object), np.fromiter(map(known.__getitem__, told), np.intp, len(told))
 
 
 def some(values: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeAlias
 
@@ -97,8 +98,7 @@ class Schema(Table):
     def _whole(self) -> Self:
         if wrong := misfits([(one.name, getattr(one, "role", "none")) for one in self.columns]):
             raise ValueError("; ".join(wrong))
-        names = self.feature_names
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, times in Counter(self.feature_names).items() if times > 1):
             raise ValueError(f"two features would be called {twice[0]!r}; rename a column")
         return self
 
@@ -312,7 +312,7 @@ def named(name: str, stated: Any) -> Any:
 
 def missing(columns: Iterable[str], wanted: Iterable[str]) -> list[str]:
     """What is said of columns that a table lacks, a sentence each."""
-    there = [*columns]
+    there = dict.fromkeys(columns)
     return [f"it has no column {one!r}{nearest(one, there)}" for one in wanted if one not in there]
 
 

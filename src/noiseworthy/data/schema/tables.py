@@ -41,7 +41,7 @@ def stated_examples(
     # of persons that nobody told of none would have too many records, whatever is claimed of them
     if schema.person is not None and not testing:
         needed.append(schema.person.name)
-    stated = [one.name for one in schema.columns]
+    stated = {one.name: one for one in schema.columns}
     said = [
         f'column {one!r} is not stated{nearest(one, stated)}; say what it is, or {{ kind = "left-out" }}'
         for one in columns

@@ -110,13 +110,9 @@ def _short(ledger: DurableLedger, run: int | None, account: int, shares: int) ->
 
 
 def refused(ledger: DurableLedger, account: int, run: int | None, asked: int) -> Refusal | None:
-    """The refusal of shares that the budget, or what other runs leave of it, has no room for.
+    """The refusal of further shares that the budget, or what other runs leave of it, has no room for.
 
-    Args:
-        ledger: of the account.
-        account: of the client.
-        run: that asks; None for one that is not known yet.
-        asked: further shares.
+    The run is None where it is not known yet.
     """
     terms, held = ledger._known(account), held_for_others(ledger._db, account, run)
     (spent,) = ledger._db.execute("SELECT spent FROM accounts WHERE id = ?", [account]).fetchone()
@@ -141,12 +137,7 @@ def refused(ledger: DurableLedger, account: int, run: int | None, asked: int) ->
 
 
 def end_leases(ledger: DurableLedger, run: int, account: int | None = None) -> list[Lease]:
-    """Return what is left of a run's leases to their budgets, durably.
-
-    Args:
-        ledger: of the run.
-        run: its number.
-        account: of one client; None for all.
+    """Return what is left of a run's leases, at one account or all, to their budgets, durably.
 
     Returns:
         The leases that ended; none where the run held nothing.
