@@ -66,7 +66,7 @@ _LOOSER = (0, 2, 4)
 """Gentler variants of the winner: clips so many lattice points larger."""
 _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
-_HASTY = ((-4, 0.5), (-6, 0.75), (-8, 0.75))
+_ACCELERATED = ((-4, 0.5), (-6, 0.75), (-8, 0.75))
 """The same with a momentum, with which fewer and longer steps go as far and do not overshoot."""
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
@@ -84,14 +84,14 @@ class Effort(NamedTuple):
         seeds: noise seeds of the first grid.
         rungs: what follows it.
         final: candidates of the rung before variants of the winner.
-        thrifty: whether fewer uploads are tried after gentler variants, of what these settle on.
+        cheaper_last: whether fewer uploads are tried after gentler variants, of what these settle on.
     """
 
     stride: int
     seeds: int
     rungs: tuple[Rung, ...]
     final: int
-    thrifty: bool = False
+    cheaper_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def race(
     standing = _coarse(bench, space, kinds, effort, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
     final = Rung(effort.final, None, False, seeds, more_seeds=True, at_home=True)
-    last = replace(final, kept=1, gentler=True, cheaper=not effort.thrifty)
-    rungs = (*effort.rungs, final, last, *[replace(final, kept=1, cheaper=True)] * effort.thrifty)
+    last = replace(final, kept=1, gentler=True, cheaper=not effort.cheaper_last)
+    rungs = (*effort.rungs, final, last, *[replace(final, kept=1, cheaper=True)] * effort.cheaper_last)
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
@@ -191,7 +191,7 @@ def _effort(bench: Bench) -> Effort:
     if len(bench.facts.record_shape) > 1:
         return Effort(2, 2, _OF_IMAGES, 6)
     # where noise is steep in replies few uploads are paid for, and another rung is not
-    return Effort(1, 2, RUNGS, 6, thrifty=bench.facts.problem.law.exponent != 2)
+    return Effort(1, 2, RUNGS, 6, cheaper_last=bench.facts.problem.law.exponent != 2)
 
 
 def _coarse(
@@ -224,7 +224,7 @@ def _result(
 ) -> Result:
     best = np.minimum(best, standing.losses.min(axis=1))
     votes = vote(bench, standing.losses, best)
-    unsure = doubts(bench, standing.scores.voted, best) if _effort(bench).thrifty else 0.0
+    unsure = doubts(bench, standing.scores.voted, best) if _effort(bench).cheaper_last else 0.0
     place = settled(bench, space, standing.candidates, votes, unsure)
     lost = lost_of(standing.losses, best)[:, place]
     scores = standing.scores.of([place])
@@ -258,7 +258,7 @@ def _entered(
         found += [Candidate(one, kind) for one in _gentler(space, first) if rung.gentler]
         found += [Candidate(one, kind) for one in _fewer(space, first) if rung.cheaper]
     if rung.cheaper and not steep:
-        found += [Candidate(one, own) for one in _hasty(space, first)]
+        found += [Candidate(one, own) for one in _accelerated(space, first)]
     return list(dict.fromkeys(found))
 
 
@@ -274,10 +274,10 @@ def _fewer(space: Space, setting: Setting) -> Iterable[Setting]:
         yield _with(setting, passes=_moved(setting.passes, fewer))
 
 
-def _hasty(space: Space, setting: Setting) -> Iterable[Setting]:
+def _accelerated(space: Space, setting: Setting) -> Iterable[Setting]:
     """The setting with fewer passes and a momentum, where both are free."""
     free = "momentum" in space.method.levers and space.momentum is None and space.rounds is None
-    for fewer, momentum in _HASTY if free else ():
+    for fewer, momentum in _ACCELERATED if free else ():
         yield _with(setting, passes=_moved(setting.passes, fewer), momentum=momentum)
 
 
