@@ -131,8 +131,8 @@ class Owner(Table):
     """The owner's file.
 
     Example:
-        >>> told = {"owner": {"client": "client 0"}, "federation": {"data": "digits", "clients": 10}}
-        >>> told |= {"files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"}}
+        >>> told = {"owner": {"client": "client 0", "data_set": "digits"}, "files": {"socket": "gateway.sock"}}
+        >>> told["files"]["ledger"], told["federation"] = "ledger.sqlite", {"data": "digits", "clients": 10}
         >>> budget = {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-5, "noise_floor": 1.0}
         >>> allowed = {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100}
         >>> owner = Owner.model_validate({**told, "budget": budget, "allowed": allowed})
