@@ -131,7 +131,7 @@ class Owner(Table):
     """The owner's file.
 
     Example:
-        >>> told = {"owner": {"client": "client 0", "data_set": "digits"}, "files": {"socket": "gateway.sock"}}
+        >>> told = {"owner": {"client": "client 0", "data_set": "digits"}, "files": {"socket": "gate.sock"}}
         >>> told["files"]["ledger"], told["federation"] = "ledger.sqlite", {"data": "digits", "clients": 10}
         >>> budget = {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-5, "noise_floor": 1.0}
         >>> allowed = {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100}
