@@ -185,6 +185,17 @@ def test_fewer_uploads_win_where_what_they_cost_is_within_chance(facts_of, doubt
     assert votes.settled(bench, FREE, few, np.array([0.1, 0.2]), doubts) == taken
 
 
+@pytest.mark.parametrize(("family", "counts"), [("gaussian", True), ("laplace", False)])
+def test_chance_counts_where_fewer_uploads_have_a_rung_of_their_own(facts_of, monkeypatch, family, counts):
+    monkeypatch.setattr(
+        "noiseworthy.trials.race.doubts", lambda bench, voted, best: np.full(voted.shape[1], 9.0)
+    )
+    bench = Planted(facts_of(family), [BEST])
+    found = race(bench, FREE, [None], 3, Deadline())
+    fewest = min(one.setting.passes for one in bench.last)
+    assert (found.winner.setting.passes == fewest) == counts
+
+
 def test_doubts_are_standard_errors_of_differences_by_seed(facts_of):
     bench = Planted(facts_of(), [BEST, BEST])
     voted = np.random.default_rng(5).uniform(0.3, 0.9, (2, 3, 6))
