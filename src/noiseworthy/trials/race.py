@@ -255,23 +255,20 @@ def _entered(
     ]
     first, own = leaders[0].setting, leaders[0].treatment
     for kind in dict.fromkeys((own, untreated)) if rung.gentler else (own,):
-        found += [Candidate(one, kind) for one in _gentler(space, first) if rung.gentler]
-        found += [Candidate(one, kind) for one in _fewer(space, first) if rung.cheaper]
+        found += [Candidate(one, kind) for one in _variants(space, first, rung)]
     if rung.cheaper and not steep:
         found += [Candidate(one, own) for one in _accelerated(space, first)]
     return list(dict.fromkeys(found))
 
 
-def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with larger clips, where these are free."""
-    for looser in _LOOSER if space.clip_norm is None else (0,):
-        yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
-
-
-def _fewer(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with fewer passes, where these are free."""
-    for fewer in _FEWER if space.rounds is None else ():
-        yield _with(setting, passes=_moved(setting.passes, fewer))
+def _variants(space: Space, setting: Setting, rung: Rung) -> Iterable[Setting]:
+    """The setting with larger clips, and with fewer passes, where the rung tries these and they are free."""
+    if rung.gentler:
+        for looser in _LOOSER if space.clip_norm is None else (0,):
+            yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
+    if rung.cheaper:
+        for fewer in _FEWER if space.rounds is None else ():
+            yield _with(setting, passes=_moved(setting.passes, fewer))
 
 
 def _accelerated(space: Space, setting: Setting) -> Iterable[Setting]:

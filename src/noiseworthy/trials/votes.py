@@ -79,14 +79,14 @@ def doubts(bench: Bench, voted: NDArray[np.float64], best: NDArray[np.float64]) 
 
 def settled(
     bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64],
-    doubts: NDArray[np.float64] | float = 0.0,
+    unsure: NDArray[np.float64] | float = 0.0,
 ) -> int:  # fmt: skip
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
     a small clip throw away may matter there. Among those that do as little, the one of fewest uploads that
     loses little more than the best: `_CHEAP` decides how records are treated, then `_CHEAP_TREATED_ALIKE` or
-    `doubts`, which are within chance.
+    what is unsure by `doubts`, which is within chance.
     """
 
     def gentleness(place: int) -> tuple[float, float]:
@@ -101,7 +101,7 @@ def settled(
 
     least = max(gentleness(place) for place in np.flatnonzero(votes <= votes.min() + _TIE).tolist())
     usual = cheapest(_CHEAP, [one.treatment for one in candidates])
-    return cheapest(np.maximum(_CHEAP_TREATED_ALIKE, doubts), [candidates[usual].treatment])
+    return cheapest(np.maximum(_CHEAP_TREATED_ALIKE, unsure), [candidates[usual].treatment])
 
 
 def frontier(
