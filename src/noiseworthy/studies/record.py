@@ -22,7 +22,7 @@ from noiseworthy.studies.estimates import describe
 from noiseworthy.studies.flags import flags, foretold
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.typed_record import RECORD_VERSION, complaint_of, migrated, view
+from noiseworthy.studies.typed_record import RECORD_VERSION, migrated, view
 
 if TYPE_CHECKING:
     from noiseworthy.studies.training import Run
@@ -154,7 +154,7 @@ def load_record(folder: Path) -> Record:
         view(record)
     except ValidationError as error:
         raise DataError(
-            f"{path} is no record of a run ({complaint_of(error)}); give a folder that train, compare or "
+            f"{path} is no record of a run ({_complaint_of(error)}); give a folder that train, compare or "
             "quickstart made"
         ) from None
     return migrated(record)
@@ -198,3 +198,10 @@ def _evidence(decision: Decision) -> Record | None:
         "spread": decision.spread,
         "course": None if decision.course is None else vars(decision.course),
     }
+
+
+def _complaint_of(error: ValidationError) -> str:
+    """The first thing that is wrong with a record, by the key that it is under."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}{': ' * bool(where)}{first['msg'][0].lower()}{first['msg'][1:]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.data.terms import OwnerTerms
@@ -385,13 +385,6 @@ def _check_lengths(lists: dict[str, list[Any]], entries: int, each: str) -> None
     for key, one in lists.items():
         if not len(one) == entries > 0:
             raise ValueError(f"{key} must have an entry for each {each}, {max(entries, 1)}, got {len(one)}")
-
-
-def complaint_of(error: ValidationError) -> str:
-    """The first thing that is wrong with a record, by the key that it is under."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}{': ' * bool(where)}{first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def migrated(record: dict[str, Any]) -> dict[str, Any]:
