@@ -82,7 +82,8 @@ def test_records_keep_their_length_however_many_directions_they_have():
             jnp.linalg.norm(after[..., :-1], axis=-1), jnp.linalg.norm(before, axis=-1), rtol=1e-5
         )
         assert_allclose(after[..., -1], jnp.abs(before).sum(-1), rtol=1e-5)
-    assert_allclose(seen.groups[0].train.x, seen.train.x[:2], rtol=1e-6, atol=1e-6)
+    longest = float(jnp.linalg.norm(shards.train.x, axis=-1).max())  # a machine may sum in another order
+    assert_allclose(seen.groups[0].train.x, seen.train.x[:2], rtol=1e-6, atol=3e-6 * longest)
     assert (seen.train.x[0, 0] == 0).all()
     for leaf, same in ((seen.train.y, shards.train.y), (seen.train.mask, shards.train.mask)):
         assert (leaf == same).all()
