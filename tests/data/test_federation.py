@@ -123,6 +123,12 @@ def test_names_must_match_the_clients():
         build(GOOD, GOOD, client_names=["a", "a"])
 
 
+@pytest.mark.parametrize("classes", [["a", "b"], "2", 2.5, 0])
+def test_classes_are_a_number(classes):
+    with pytest.raises(InvalidInput, match=r"classes must be (a whole number|at least 1), got .*; give their"):
+        build(GOOD, classes=classes)
+
+
 @pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, float("nan")])
 def test_fractions_outside_the_unit_interval_are_refused(fraction):
     with pytest.raises(DataError, match="fraction must lie in"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy._validate import counts
+from noiseworthy._validate import count, counts
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.ragged import Ragged, held
 from noiseworthy.data.records import TestOrigin
@@ -326,7 +326,7 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
 
 
 def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
-    labels = finite(values, f"{who} has labels")
+    labels, classes = finite(values, f"{who} has labels"), count("classes", classes, remedy="give their number")
     if np.any(bad := (labels < 0) | (labels >= classes) | (labels != np.floor(labels))):
         raise DataError(
             f"{who} has a label {labels[bad][0]:g}; labels must be whole numbers in 0..{classes - 1}"

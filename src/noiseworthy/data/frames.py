@@ -198,4 +198,6 @@ def _plain(column: Any) -> NDArray:
         return values
     if column.dtype.kind in "biuf":
         return column.to_numpy(np.float64, na_value=np.nan)
-    return column.astype(object).where(column.notna(), None).to_numpy()
+    values = np.array(values)  # not the frame's own
+    values[column.isna().to_numpy()] = None
+    return values
