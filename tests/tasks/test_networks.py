@@ -268,6 +268,7 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
         ({"params": {}}, "dimension must be at least 1, got 0; give the model at least one parameter"),
         ({"ridge": -1.0}, "ridge must be finite and at least 0"),
         ({"chunk": 0}, "chunk must be at least 1"),
+        ({"params": {"w": np.ones((3, 2)) * 1j}}, "parameters must be real, got complex ones"),
     ],
 )
 def test_bad_models_are_refused_by_name(arguments, message):

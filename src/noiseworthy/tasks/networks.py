@@ -222,7 +222,7 @@ def model_task(
         A `ModelTask` whose theta is `params`, flat.
 
     Raises:
-        InvalidInput: an unknown loss, no parameters, a negative ridge, a chunk below 1.
+        InvalidInput: an unknown loss, no parameters or complex ones, a negative ridge, a chunk below 1.
 
     Example:
         >>> task = model_task(lambda w, x: x @ w["w"] + w["b"], {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)})
@@ -231,6 +231,8 @@ def model_task(
         >>> [round(float(value), 2) for value in total[:2]]
         [-1.41, 1.41]
     """
+    if any(map(jnp.iscomplexobj, jax.tree.leaves(params))):
+        raise InvalidInput("parameters must be real, got complex ones; train their two parts as arrays")
     theta, unflatten = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
     return ModelTask(
         outputs=lambda theta, x: apply(unflatten(theta), x),
