@@ -68,6 +68,8 @@ _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
 _ACCELERATED = ((-4, 0.5), (-6, 0.75), (-8, 0.75))
 """The same with a momentum, with which fewer and longer steps go as far and do not overshoot."""
+_ACCELERATED_STEEP = ((-2, 0.5), *_ACCELERATED)
+"""The same where noise is steep in replies, which are few: of six three, two and one are left."""
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
 _MORE_SEEDS = 4
@@ -190,8 +192,7 @@ def _effort(bench: Bench) -> Effort:
         return Effort(2, 1, _OF_NETWORKS, 2)
     if len(bench.facts.record_shape) > 1:
         return Effort(2, 2, _OF_IMAGES, 6)
-    # where noise is steep in replies few uploads are paid for, and another rung is not
-    return Effort(1, 2, RUNGS, 6, cheaper_last=bench.facts.problem.law.exponent != 2)
+    return Effort(1, 2, RUNGS, 6, cheaper_last=True)
 
 
 def _coarse(
@@ -256,8 +257,8 @@ def _entered(
     first, own = leaders[0].setting, leaders[0].treatment
     for kind in dict.fromkeys((own, untreated)) if rung.gentler else (own,):
         found += [Candidate(one, kind) for one in _variants(space, first, rung)]
-    if rung.cheaper and not steep:
-        found += [Candidate(one, own) for one in _accelerated(space, first)]
+    if rung.cheaper:
+        found += [Candidate(one, own) for one in _accelerated(space, first, steep)]
     return list(dict.fromkeys(found))
 
 
@@ -271,11 +272,12 @@ def _variants(space: Space, setting: Setting, rung: Rung) -> Iterable[Setting]:
             yield _with(setting, passes=_moved(setting.passes, fewer))
 
 
-def _accelerated(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with fewer passes and a momentum, where both are free."""
+def _accelerated(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
+    """The setting with fewer passes and a momentum, where both are free and fewer there are."""
     free = "momentum" in space.method.levers and space.momentum is None and space.rounds is None
-    for fewer, momentum in _ACCELERATED if free else ():
-        yield _with(setting, passes=_moved(setting.passes, fewer), momentum=momentum)
+    if free and setting.passes > 1:
+        for fewer, momentum in _ACCELERATED_STEEP if steep else _ACCELERATED:
+            yield _with(setting, passes=_moved(setting.passes, fewer), momentum=momentum)
 
 
 def _around(space: Space, setting: Setting, rung: Rung, steep: bool) -> Iterable[Setting]:
