@@ -82,6 +82,7 @@ def test_records_are_whole_and_as_stated(name):
     assert len(np.unique(records.y)) >= min(2, source.n_classes or 2)
 
 
+@pytest.mark.full
 @EACH
 def test_records_are_dealt_to_4_to_500_owners(name):
     one = FEDERATIONS[name]

@@ -88,6 +88,7 @@ def test_treatments_that_a_plan_may_choose_are_in_the_grid():
     assert any(dict(keys).get("projection") for keys, _ in found)
 
 
+@pytest.mark.full
 def test_a_line_is_searched_until_its_best_step_is_an_inner_one():
     search = Search(Ground(prepared(CANCER)))
     search.line(Line(Seen(ONE_NORM, "logistic", 0.3), 4, 10), np.arange(2))

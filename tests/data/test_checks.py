@@ -240,6 +240,7 @@ def test_the_share_of_the_norm_of_a_bought_column_is_not_that_of_the_range_aroun
     assert check_norm(x, bought, bias=0.0, radius=None) == []
 
 
+@pytest.mark.full
 def test_ten_thousand_columns_are_read_and_checked_without_comparing_all_with_all():
     """By the clock of the process; what compares every column with every other takes a minute or more."""
     many = {f"gene {i}": {"kind": "number", "range": [0, 1]} for i in range(10_000)}

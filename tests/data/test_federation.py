@@ -125,7 +125,7 @@ def test_names_must_match_the_clients():
 
 @pytest.mark.parametrize("classes", [["a", "b"], "2", 2.5, 0])
 def test_classes_are_a_number(classes):
-    with pytest.raises(InvalidInput, match=r"classes must be (a whole number|at least 1), got .*; give their"):
+    with pytest.raises(InvalidInput, match=r"classes must be (a whole number|at least 1), got .*; give"):
         build(GOOD, classes=classes)
 
 

@@ -136,6 +136,7 @@ def test_mnist_has_539_writers_of_19_to_131_digits(data_dir):
     assert grouped.n_clients == 50
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_fashion_mnist_has_equal_classes(data_dir):
     records = load_records("fashion-mnist", data_dir=data_dir)

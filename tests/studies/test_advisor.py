@@ -209,6 +209,7 @@ def test_nobody_should_train_at_an_absurd_budget_and_no_number_of_clients_helps(
     assert {row["loss"]["mean"] for row in values["algorithms"] if not row["cost"]["all_uploads"]} <= {1.0}
 
 
+@pytest.mark.full
 def test_more_clients_are_an_answer(small, monkeypatch):
     monkeypatch.setattr(advisor, "NAMES", ("fedsgd-dpc",))
     advice = advise(prepare(study_of(privacy={"epsilon": 0.1})))

@@ -109,6 +109,7 @@ def test_the_terminal_says_which_to_use_and_who_gains(record):
     assert "worst" in said
 
 
+@pytest.mark.full
 def test_the_page_shows_every_owner_and_escapes_its_name(record):
     page = render(record)
     assert "What each owner reaches" in page

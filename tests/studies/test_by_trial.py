@@ -241,6 +241,7 @@ def asked(monkeypatch):
     return tried
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short")
 def test_a_study_that_names_no_algorithm_takes_one_upload_where_trials_advise_it(asked, tmp_path):
     study = parse_study(UNNAMED)
@@ -264,6 +265,7 @@ def test_one_upload_is_tried_whatever_the_noise_where_resources_pay_for_few(aske
     assert asked == ["moments"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "other",
     [

@@ -44,6 +44,7 @@ STATED = {"rounds": 2, "clients_per_round": 4, "step_size": 0.1, "step_decay": "
 FREE = {"rounds": 2, "clients_per_round": 4, "averaging": 0.0, "momentum": 0.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("algorithm", "clip"), [(STATED, 1.0), pytest.param(FREE, "auto", marks=pytest.mark.slow)]
 )

@@ -276,6 +276,7 @@ def test_bad_models_are_refused_by_name(arguments, message):
         model_task(**{"apply": apply, "params": make_params(), **arguments})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["cnn", "ma-cnn"])
 def test_networks_are_the_same_where_float64_is_enabled(name):
     def told():

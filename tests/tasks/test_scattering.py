@@ -47,6 +47,7 @@ def test_its_numbers_are_those_of_kymatio(shape):
     np.testing.assert_allclose(found[0].mean(axis=(1, 2)), KYMATIO[shape], rtol=2e-3, atol=2e-6)
 
 
+@pytest.mark.full
 def test_a_stroke_is_seen_by_the_wavelets_across_it_whatever_its_place():
     """A wave along the rows answers in one orientation; moved by four pixels its numbers move by one."""
     wave = np.cos(3 / 8 * np.pi * np.arange(64))[:, None] * np.ones(64)

@@ -100,6 +100,7 @@ def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short)
     assert best.per_seed.mean() < 0.9
 
 
+@pytest.mark.full
 def test_one_upload_takes_the_place_of_many_that_learn_nothing_and_not_the_other_way_round(bench, short):
     def once(shrinkage):
         return Space("moments", work=shrinkage, clip_norm=2.0, step_size=1.0, weighting=0.0)

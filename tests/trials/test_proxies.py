@@ -171,6 +171,7 @@ def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
     assert proxy.noise_factor == pytest.approx(np.sqrt(MOST_CLIENTS / 1200))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("stated", "tried"), [(750, 417), (400, 222), (None, None)])
 def test_a_stated_cohort_of_more_clients_than_are_tried_is_as_large_a_share_of_them(facts_of, stated, tried):
     """Else a study of 900 clients could not ask more than 500; so large a share has the noise of the mean."""

@@ -12,7 +12,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.trials import votes
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.race import RUNGS, race
+from noiseworthy.trials.race import RUNGS, _entered, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -58,8 +58,9 @@ class Flat(Planted):
         return 0.5
 
 
-def test_the_planted_best_is_found_between_the_points_of_the_grid(facts_of):
-    bench = Planted(facts_of("laplace"), [BEST, BEST])  # of which no more is given up for fewer uploads
+def test_the_planted_best_is_found_between_the_points_of_the_grid(facts_of, monkeypatch):
+    monkeypatch.setattr("noiseworthy.trials.race.settled", lambda *asked: int(np.argmin(asked[3])))
+    bench = Planted(facts_of("laplace"), [BEST, BEST])  # of which nothing is given up for fewer uploads
     found = race(bench, FREE, [None], 5, Deadline())
     gain = (bench.loss(found.winner, BEST) - 0.3) / 0.7
     assert gain < 0.01
@@ -90,8 +91,9 @@ def test_with_laplace_noise_finals_have_more_seeds_where_they_take_little_longer
     """Not by owners, who tune every model, nor by programs of large models, which have no room to spare."""
     bench = Planted(facts_of("laplace", **changes), [BEST])
     race(bench, FREE, [None], 5, Deadline())
-    assert len(bench.asked[-2]) == final
-    assert (len(bench.asked[-1]) > 5) == (final > 5)
+    finals = bench.asked[1 + len(RUNGS) :]  # images have as many rungs, but none for fewer uploads alone
+    assert len(finals[0]) == final
+    assert all((len(asked) > 5) == (final > 5) for asked in finals[1:])
 
 
 def test_one_odd_proxy_does_not_decide(facts_of):
@@ -165,15 +167,25 @@ class Overshot(Planted):
 
 @pytest.mark.parametrize(
     ("family", "stated", "taken"),
-    [("gaussian", {}, True), ("gaussian", {"momentum": 0.0}, False), ("laplace", {}, False)],
+    [("gaussian", {}, True), ("gaussian", {"momentum": 0.0}, False), ("laplace", {}, True)],
 )
 def test_a_momentum_takes_the_place_of_uploads(facts_of, family, stated, taken):
-    """Where one may be chosen, and many uploads are paid for: with Laplace noise there are few anyway."""
     bench = Overshot(facts_of(family), [BEST])
     found = race(bench, replace(FREE, **stated), [None], 3, Deadline())
     assert (0.5 in {one.setting.momentum for one in bench.tried}) == taken
-    if family == "gaussian":
-        assert (found.winner.setting.passes < BEST.passes / 4) == taken
+    assert (found.winner.setting.passes < BEST.passes / 4) == taken
+
+
+def test_of_few_uploads_half_are_tried_and_of_one_none(facts_of):
+    def tried(passes, family):
+        best = replace(BEST, passes=passes)
+        leaders, rung = [Candidate(best)], replace(RUNGS[-1], cheaper=True)
+        found = _entered(Planted(facts_of(family), [best]), FREE, leaders, rung, None)
+        return sorted({one.setting.passes for one in found if one.setting.momentum}, reverse=True)
+
+    np.testing.assert_allclose(tried(6.0, "laplace"), [10**0.5, 10**0.25, 1.0])
+    np.testing.assert_allclose(tried(56.0, "gaussian"), [10**1.25, 10, 10**0.75])
+    assert tried(1.0, "laplace") == tried(1.0, "gaussian") == []
 
 
 @pytest.mark.parametrize(
@@ -185,12 +197,14 @@ def test_fewer_uploads_win_where_what_they_cost_is_within_chance(facts_of, doubt
     assert votes.settled(bench, FREE, few, np.array([0.1, 0.2]), doubts) == taken
 
 
-@pytest.mark.parametrize(("family", "counts"), [("gaussian", True), ("laplace", False)])
-def test_chance_counts_where_fewer_uploads_have_a_rung_of_their_own(facts_of, monkeypatch, family, counts):
+@pytest.mark.parametrize(
+    ("changes", "counts"), [({}, True), ({"record_shape": (20, 20), "classes": 10}, False)]
+)
+def test_chance_counts_where_fewer_uploads_have_a_rung_of_their_own(facts_of, monkeypatch, changes, counts):
     monkeypatch.setattr(
         "noiseworthy.trials.race.doubts", lambda bench, voted, best: np.full(voted.shape[1], 9.0)
     )
-    bench = Planted(facts_of(family), [BEST])
+    bench = Planted(facts_of(**changes), [BEST])
     found = race(bench, FREE, [None], 3, Deadline())
     fewest = min(one.setting.passes for one in bench.last)
     assert (found.winner.setting.passes == fewest) == counts

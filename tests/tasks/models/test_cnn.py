@@ -58,6 +58,7 @@ def test_flat_records_get_their_axes_back():
         task.prepare(np.ones((2, 16)))
 
 
+@pytest.mark.full
 def test_he_and_uniform_starts():
     """The dense weights of 62 classes: variance 2/1568 (He), 1/3136/3 (uniform), to 5 %."""
     he, uniform = paper_cnn(), two_layer_cnn(62, (28, 28))

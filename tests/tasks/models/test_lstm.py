@@ -48,6 +48,7 @@ def by_hand(theta, tokens):
     return np.array(outputs)
 
 
+@pytest.mark.full
 def test_the_network_is_the_textbook_lstm():
     task, tokens = small(), jnp.array([0, 5, 2, 2, 1])
     theta = 3 * task.initial(jax.random.key(0))

@@ -51,6 +51,7 @@ def test_every_part_speaks():
             assert moved > 1e-3, jax.tree.leaves_with_path(params)[i][0]
 
 
+@pytest.mark.full
 def test_fine_detail_passes_the_bottom_by():
     """With the bottom cut off, a voxel moves its own output: the first join carries it."""
     params, x = unet._initial(jax.random.key(0), 4), jax.random.normal(jax.random.key(1), VOLUME)
