@@ -118,7 +118,7 @@ def home_table(record: RunRecord) -> RenderableType | None:
     title = Text.assemble(
         (at_home.finding(record) or "", "bold"), (f"\n{at_home.who_gains(record, home)}", "dim")
     )
-    return Group(Rule(style="dim"), title, _of_rows("", at_home.fairness(record, home), "tuned at home"))
+    return Group(Rule(style="dim"), title, of_rows("", at_home.fairness(record, home), "tuned at home"))
 
 
 def comparison_table(record: RunRecord) -> RenderableType | None:
@@ -151,7 +151,7 @@ def _for_owners(record: RunRecord) -> list[RenderableType]:
     """What owners make of the models; nothing of a study for others."""
     if not (rows := at_home.compared(record)):
         return []
-    return [Text("For owners, on their own test records", style="bold"), _of_rows("", rows, "the plan")]
+    return [Text("For owners, on their own test records", style="bold"), of_rows("", rows, "the plan")]
 
 
 def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:
@@ -211,11 +211,11 @@ def rivals_table(record: RunRecord) -> RenderableType | None:
         **rivals_words.at_home(rivals),
         **rivals_words.varied(rivals),
     }
-    tables = [_of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
+    tables = [of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 
 
-def _of_rows(title: str, rows: list[dict[str, str]], ours: str) -> Table:
+def of_rows(title: str, rows: list[dict[str, str]], ours: str | None = None) -> Table:
     """Rows under their keys, first the name; those of ours stand out."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
     for i, name in enumerate(rows[0]):
