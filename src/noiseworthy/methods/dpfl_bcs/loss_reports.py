@@ -48,14 +48,11 @@ class LossReports(FedSGDDPC):
     """
 
     noises: ClassVar[tuple[str, ...]] = ("noise", "loss_noise")
+    reads_uploads = True
+    """Whose loss it is matters."""
 
     loss_cap: Numbers
     loss_noise: Numbers
-
-    @property
-    def reads_uploads(self) -> bool:
-        """Whose loss it is matters."""
-        return True
 
     def init(self, theta: Array) -> ServerState:
         """theta_0, at rest, with nothing reported."""
