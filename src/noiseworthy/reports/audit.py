@@ -143,5 +143,6 @@ def _between(audit: AuditRecord, one: AuditedPart) -> str:
 def _table(audit: AuditRecord) -> Table:
     table = of_verdicts("check", "verdict", "found")
     for row in checks(audit):
-        table.add_row(*row.values(), style=None if row["verdict"] == "passed" else "bold red")
+        told = map(Text, row.values())  # brackets in the name of a folder are no markup
+        table.add_row(*told, style=None if row["verdict"] == "passed" else "bold red")
     return table
