@@ -224,8 +224,8 @@ def of_rows(title: str, rows: list[dict[str, str]], ours: str | None = None) -> 
     for i, name in enumerate(rows[0]):
         table.add_column(name, justify="right" if i else "left")
     for row in rows:
-        named = next(iter(row.values()))
-        table.add_row(*row.values(), style=CHOSEN if named == ours else None)
+        told = [Text(value) for value in row.values()]  # brackets in names of columns are no markup
+        table.add_row(*told, style=CHOSEN if told[0].plain == ours else None)
     return table
 
 
