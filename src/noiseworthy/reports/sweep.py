@@ -81,9 +81,9 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
     caption = Text("\n".join(f"({i + 1}) {reason}" for i, reason in enumerate(reasons)))
     table = Table(box=box.SIMPLE_HEAD, caption=caption if reasons else None, caption_justify="left")
     for column in (*(short(key, keys) for key in keys), *_NUMBERS):
-        table.add_column(column, justify="right" if column in _NUMBERS else "left")
+        table.add_column(Text(column), justify="right" if column in _NUMBERS else "left")
     for row in frame.to_dict("records"):
-        told = [number(row[k], 6) if isinstance(row[k], float) else shown(row[k]) for k in keys]
+        told = [Text(number(row[k], 6) if isinstance(row[k], float) else shown(row[k])) for k in keys]
         if row["refused"]:
             table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
