@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -23,12 +23,11 @@ from noiseworthy.privacy.accountants import composed_epsilon, composes
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import Run
+from noiseworthy.studies.training import Progress, Run
 from noiseworthy.sweeps.grids import grid_of, setting_of, usual_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
 
-Progress = Callable[[float], None]
 _LONGEST = 1000
 """Iterations to centre a grid on where the plan does not train."""
 

@@ -23,7 +23,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.at_home import delivers_to_owners
-from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
@@ -35,7 +35,6 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.personal import personalised
 
-Progress = Callable[[float], None]
 Real = NDArray[np.float64]
 _LOOKS = 8
 """How often a training is scored, for progress; only the last counts."""
