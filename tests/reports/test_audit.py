@@ -64,6 +64,12 @@ def shown(audit) -> str:
     return console.file.getvalue()
 
 
+def test_brackets_in_the_name_of_a_folder_are_shown():
+    audit = made()
+    audit["run"] = [{"name": "ledger", "passed": False, "says": "runs/[a]/ledger.sqlite is damaged"}]
+    assert "runs/[a]/ledger.sqlite is damaged" in shown(audit)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("names", [("training",), ("stage 1", "stage 2")])
 def test_a_folder_holds_page_picture_and_values(tmp_path, names):

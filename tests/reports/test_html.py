@@ -12,9 +12,9 @@ import pytest
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from noiseworthy.errors import DataError
-from noiseworthy.reports import html, render, write_report
+from noiseworthy.reports import html
 from noiseworthy.reports.findings import compare_caption
-from noiseworthy.reports.html import client_rows, plan_numbers, toml
+from noiseworthy.reports.html import client_rows, plan_numbers, render, toml, write_report
 from noiseworthy.reports.result import key_numbers
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.typed_record import view

@@ -86,3 +86,13 @@ def test_the_table_names_why_a_variant_was_refused():
     assert ["2", "refused", "(1)"] in lines
     assert ["(1)", "epsilon", "is", "too", "large"] in lines
     assert lines[-2][:4] == ["4", "do", "not", "train"]
+
+
+def test_brackets_in_keys_and_values_are_shown():
+    key = "columns.age [years]"
+    frame = pd.DataFrame([{key: "[a]", "refused": "no such kind"}])
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(sweep_table(frame, [key]))
+    assert "[years]" in capture.get()
+    assert "[a]" in capture.get()

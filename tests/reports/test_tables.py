@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from noiseworthy.model.metrics import of_classes, of_numbers
-from noiseworthy.reports.tables import comparison_table, plan_panel, training_panel
+from noiseworthy.reports.tables import comparison_table, of_rows, plan_panel, training_panel
 from noiseworthy.studies.typed_record import view
 
 
@@ -29,6 +29,11 @@ def test_everything_fits_80_columns(record, show):
 
 def words(renderable):
     return " ".join(shown(renderable).replace("│", " ").split())
+
+
+def test_units_in_brackets_stay_in_names_of_columns():
+    text = words(of_rows("", [{"feature": "age [years]", "coefficient": "0.31"}]))
+    assert "age [years] 0.31" in text
 
 
 def test_the_plan_panel_says_what_was_decided(make_record):

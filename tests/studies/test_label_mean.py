@@ -18,8 +18,8 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.telling import asking_of
 from noiseworthy.errors import PlanError, UnsoundClaim
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.reports import write_report
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.html import write_report
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.reports.tables import provenances

@@ -38,7 +38,7 @@ from noiseworthy.errors import (
 )
 from noiseworthy.privacy.durable import Head
 from noiseworthy.privacy.uploads import Grid
-from noiseworthy.reports import write_report
+from noiseworthy.reports.html import write_report
 from noiseworthy.studies.checkpoints import FILE
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study

@@ -18,8 +18,8 @@ from noiseworthy.errors import GatewayError, NoMoreReplies, PlanError, TooFewRep
 from noiseworthy.model.folder import load_folder
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.means import SHARE, MeanRelease
-from noiseworthy.reports import write_report
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.html import write_report
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.plan_file import Planned, load_plan, planned

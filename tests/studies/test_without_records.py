@@ -32,7 +32,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Grid
-from noiseworthy.reports import write_report
+from noiseworthy.reports.html import write_report
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.label_mean import label_mean_of

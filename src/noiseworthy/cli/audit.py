@@ -29,8 +29,8 @@ def audit(
     prepared = prepare_study(study, data, sets=sets, plan=plan, folder=folder, trains=False)
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.reports import write_report
     from noiseworthy.reports.audit import audit_panel, write_audit
+    from noiseworthy.reports.html import write_report
     from noiseworthy.studies.audit import SECONDS, audit_study, kept_run, with_audit
     from noiseworthy.studies.occupied import held
     from noiseworthy.studies.record import save_record

@@ -79,7 +79,7 @@ def train_plan(planned: Planned, folder: Path, *, name: str) -> dict[str, Any]:
 
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
     """Write the report of a record and show it, as tables or as one JSON object."""
-    from noiseworthy.reports import write_report
+    from noiseworthy.reports.html import write_report
     from noiseworthy.studies.typed_record import view
 
     show(record, seen := view(record), write_report(seen, folder), as_json)

@@ -115,7 +115,7 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     # said here as well as by load_record, which takes a second to load
     if not (path := folder / "record.json").exists():
         raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
-    from noiseworthy.reports import write_report
+    from noiseworthy.reports.html import write_report
     from noiseworthy.studies.record import load_record
 
     out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)

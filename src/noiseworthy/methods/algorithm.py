@@ -205,8 +205,12 @@ class Scheduled(eqx.Module):
     cohorts: eqx.AbstractVar[Numbers]
     schedules: ClassVar[tuple[str, ...]]
     noises: ClassVar[tuple[str, ...]]
+    reads_uploads = False
+    """The weighted sum is all that the server needs."""
     remembers_noised = False
     """Nothing is remembered."""
+    sums_records = False
+    """Updates are computed client by client."""
 
     def __init_subclass__(cls, shared: bool = False, **options: Any):
         super().__init_subclass__(**options)
@@ -217,11 +221,6 @@ class Scheduled(eqx.Module):
     def steps_in_span(self) -> StepsInSpan | None:
         """None, where no step knows of the span."""
         return None
-
-    @property
-    def sums_records(self) -> bool:
-        """Updates are computed client by client."""
-        return False
 
     def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
         """Nobody asks for it.
@@ -271,11 +270,6 @@ class Scheduled(eqx.Module):
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule."""
         return jnp.asarray(self.cohorts)[state.round]
-
-    @property
-    def reads_uploads(self) -> bool:
-        """The weighted sum is all that the server needs."""
-        return False
 
     @abstractmethod
     def weight(self, client: Array) -> Array:

@@ -13,7 +13,7 @@ from noiseworthy._tables import PerClient
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.curves import BoundCurves
 from noiseworthy.plans.estimation import analytic_constants, averaging_constants
-from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
@@ -115,6 +115,11 @@ def given(value: T | Literal["auto"]) -> T | None:
 def decay(step_decay: float | str) -> float:
     """Rounds or iterations after which the step is halved."""
     return float("inf") if step_decay == "none" else float(step_decay)
+
+
+def step_of(step_size: float | Literal["auto"], step_decay: float | str) -> StepSize | None:
+    """The stated step; None for the schedule of the theory."""
+    return None if step_size == "auto" else StepSize(float(step_size), decay(step_decay))
 
 
 def batch(batch_size: int | Literal["full"]) -> int | None:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from rich import box
 from rich.console import Group
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +18,7 @@ from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.reports.claim_card import FILE as CARD
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import svg, write_png
-from noiseworthy.reports.tables import WIDTH
+from noiseworthy.reports.tables import CHOSEN, WIDTH, panel, ruled
 from noiseworthy.sweeps.advice_words import band, written
 from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CostPart, view
 
@@ -173,15 +171,14 @@ def advice_panel(record: dict[str, Any] | AdviceRecord) -> Group:
     parts = [Text(advice.recommendation, style="bold")]
     parts += [Text(line) for line in advice.remarks]
     parts += [Text(f"! {line}", style="yellow") for line in advice.warnings]
-    said = Panel(Group(*parts), title="[bold]advice[/]", title_align="left", border_style="dim", width=WIDTH)
-    return Group(said, _table(advice), *_details(advice))
+    return Group(panel("advice", *parts), _table(advice), *_details(advice))
 
 
 _COLUMNS = ("place", "algorithm", "reaches", "loss", "epsilon", "of one", "uploads", "sends")
 
 
 def _table(advice: AdviceRecord) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
+    table = ruled(width=WIDTH)
     for name in _COLUMNS:
         table.add_column(
             "" if name == "place" else name, justify="left" if name == "algorithm" else "right", no_wrap=True
@@ -190,7 +187,7 @@ def _table(advice: AdviceRecord) -> Table:
         chosen = one.name == advice.recommended
         shown = {**row, **price, "loss": f"{one.loss.mean:.3f}"}
         shown["reaches"] = shown["reaches"] if one.train else "–"
-        table.add_row(*(shown[name] for name in _COLUMNS), style="bold dark_orange3" if chosen else None)
+        table.add_row(*(shown[name] for name in _COLUMNS), style=CHOSEN if chosen else None)
     return table
 
 

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +16,7 @@ from noiseworthy.audit.audits import rounded_down
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg
-from noiseworthy.reports.tables import WIDTH
+from noiseworthy.reports.tables import of_verdicts, panel
 from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord, view
 
 FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"
@@ -131,8 +129,7 @@ def audit_panel(record: dict[str, Any] | AuditRecord) -> Group:
     audit = view(record)
     style = "bold green" if audit.passed else "bold red"
     lines = [Text(audit.verdict, style=style), *(Text(_between(audit, one)) for one in audit.trainings)]
-    said = Panel(Group(*lines), title="[bold]audit[/]", title_align="left", border_style="dim", width=WIDTH)
-    return Group(said, _table(audit))
+    return Group(panel("audit", *lines), _table(audit))
 
 
 def _between(audit: AuditRecord, one: AuditedPart) -> str:
@@ -144,9 +141,8 @@ def _between(audit: AuditRecord, one: AuditedPart) -> str:
 
 
 def _table(audit: AuditRecord) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
-    for name in ("check", "verdict", "found"):
-        table.add_column(name, no_wrap=name != "found")
+    table = of_verdicts("check", "verdict", "found")
     for row in checks(audit):
-        table.add_row(*row.values(), style=None if row["verdict"] == "passed" else "bold red")
+        told = map(Text, row.values())  # brackets in the name of a folder are no markup
+        table.add_row(*told, style=None if row["verdict"] == "passed" else "bold red")
     return table

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._wording import count, number, shortened
+from noiseworthy.reports.tables import of_rows
 from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
 
 _SHOWN, _WIDEST = 30, 28
@@ -62,11 +61,7 @@ def coefficients_table(record: RunRecord) -> RenderableType | None:
     note = Text(note_of(told), style="dim")
     if not (rows := rows_of(record)):
         return Group(Rule(style="dim"), note)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
-    for place, name in enumerate(rows[0]):
-        table.add_column(name, justify="right" if place else "left")
-    for row in rows[:_SHOWN]:
-        table.add_row(shortened(row["feature"], _WIDEST), *list(row.values())[1:])
+    shown = [{**row, "feature": shortened(row["feature"], _WIDEST)} for row in rows[:_SHOWN]]
     more = len(rows) - _SHOWN
     rest = [Text(f"and {count(more, 'more')}; all are in the report", style="dim")] if more > 0 else []
-    return Group(Rule(style="dim"), Text("Coefficients", style="bold"), note, table, *rest)
+    return Group(Rule(style="dim"), Text("Coefficients", style="bold"), note, of_rows("", shown), *rest)

@@ -95,6 +95,11 @@ def score(record: RunRecord, value: float) -> str:
     return number(value, 2) if score_name(record) == "R²" else percent(value)
 
 
+def over_seeds(seeds: int) -> str:
+    """What a mark and its bar are of so many seeds."""
+    return "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
+
+
 def metric_name(record: RunRecord) -> str:
     """What a plan is to reach: the metric that its study names, or `score_name`."""
     planning = record.study.get("planning")

@@ -15,14 +15,15 @@ from noiseworthy.methods.words import Words
 from noiseworthy.reports.findings import (
     Outcome,
     held_against,
+    over_seeds,
     planned_cell,
     predicted_loss,
-    score,
     score_name,
 )
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
 from noiseworthy.reports.resources import price_of_round
+from noiseworthy.reports.result import written
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, words_of
 from noiseworthy.reports.style import MUTED, PLAN, RULE, TONES, head, small
@@ -66,7 +67,7 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     rounds, mean = np.array(training.rounds), values.mean(axis=0)
     course = record.evidence.course if record.evidence and quantity == "loss" else None
     dashes = "" if course is None else "; dashed: predicted"
-    head(axes, title, _over_seeds(len(values)) + dashes, f"round{price_of_round(record)}")
+    head(axes, title, over_seeds(len(values)) + dashes, f"round{price_of_round(record)}")
     axes.set_xlim(0, rounds[-1])
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
@@ -79,7 +80,7 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     axes.plot(rounds, mean, color=PLAN, linewidth=1.8, gid="mean")
     end = np.clip(mean[-1:], *axes.get_ylim())
     axes.plot(rounds[-1:], end, "o", color=PLAN, markersize=4.5, clip_on=False)
-    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], small())
+    label_right(axes, [(end.item(), written(record, quantity, mean[-1]), PLAN), *labels], small())
 
 
 def _foretold(axes: Axes, course: CoursePart | None) -> None:
@@ -98,7 +99,7 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
     known = [outcome for cell in compare.cells if (outcome := _outcome(cell, quantity))]
     unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
     axis = words_of(record.plan).terms[across].axis
-    head(axes, title, f"{unit} after training, {_over_seeds(len(compare.seeds))}", axis)
+    head(axes, title, f"{unit} after training, {over_seeds(len(compare.seeds))}", axis)
     places = [place for cell in compare.cells if (place := cell.setting[across]) > 0]
     setting_axis(axes, min(places), max(places))
     labels = []
@@ -117,16 +118,8 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
 # Parts of panels --------------------------------------------------------------------------------------
 
 
-def _over_seeds(seeds: int) -> str:
-    return "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
-
-
 def _outcome(cell: CellPart, quantity: Quantity) -> Outcome | None:
     return Outcome.of(quantity, cell.over_seeds(quantity))
-
-
-def _written(record: RunRecord, quantity: Quantity, value: float) -> str:
-    return level(value) if quantity == "loss" else score(record, value)
 
 
 def _place(record: RunRecord, evidence: EvidencePart) -> Place:
@@ -247,7 +240,7 @@ def _plan(axes: Axes, record: RunRecord, planned: CellPart, across: str, quantit
     if outcome is None:
         return
     x = planned.setting[across]
-    text = f"plan: {_written(record, quantity, outcome.mean)}"
+    text = f"plan: {written(record, quantity, outcome.mean)}"
     if np.isfinite(outcome.mean):
         plan_diamond(axes, x, outcome.mean, outcome.least, outcome.most, text)
     else:

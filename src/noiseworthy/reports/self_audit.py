@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich import box
 from rich.console import Group
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._wording import rounded_up
 from noiseworthy.audit.audits import rounded_down
-from noiseworthy.reports.tables import WIDTH
+from noiseworthy.reports.tables import of_verdicts, panel
 
 Record = dict[str, Any]
 
@@ -28,15 +26,12 @@ def self_audit_panel(audit: Record) -> Group:
         f"{audit['trials']:,} releases attacked on made-up records in {audit['seconds']:.0f} s; no "
         "record and no budget of the owner was touched"
     )
-    said = Panel(
-        Group(verdict, how), title="[bold]self-audit[/]", title_align="left", border_style="dim", width=WIDTH
-    )
-    return Group(said, _attacks(audit), _checks(audit))
+    return Group(panel("self-audit", verdict, how), _attacks(audit), _checks(audit))
 
 
 def _attacks(audit: Record) -> Table:
     proven = f"proven ({100 * audit['confidence']:g} %)"
-    table = _table("algorithm", "releases", "named wrongly", "epsilon charged", proven)
+    table = of_verdicts("algorithm", "releases", "named wrongly", "epsilon charged", proven)
     for one in audit["attacks"]:
         table.add_row(
             one["algorithm"], f"{one['trials']:,}", f"{one['errors']:,}", rounded_up(one["charged_epsilon"]),
@@ -46,15 +41,8 @@ def _attacks(audit: Record) -> Table:
 
 
 def _checks(audit: Record) -> Table:
-    table = _table("check", "verdict", "found")
+    table = of_verdicts("check", "verdict", "found")
     for one in audit["checks"]:
         verdict = "passed" if one["passed"] else "FAILED"
         table.add_row(one["name"], verdict, Text(one["says"]), style=None if one["passed"] else "bold red")
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
-    for name in columns:
-        table.add_column(name, no_wrap=name != "found")
     return table

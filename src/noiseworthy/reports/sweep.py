@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._wording import level, number, percent, shortened
-from noiseworthy.reports.findings import Outcome, final, score, score_name
+from noiseworthy.reports.findings import Outcome, final, over_seeds, score_name
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks, points, untrained_line
+from noiseworthy.reports.result import written
 from noiseworthy.reports.scales import loss_limits, score_limits
 from noiseworthy.reports.style import MUTED, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_parts import Quantity
@@ -62,7 +63,7 @@ def sweep_figure(reached: Sequence[Reached]) -> Figure | None:
     for i, (name, line) in enumerate(lines.items()):
         _draw(axes, line, colours[name], i - (len(lines) - 1) / 2)
         last = line[-1][1].mean
-        end = level(last) if quantity == "loss" else score(record, last)
+        end = written(record, quantity, last)
         said = drawable(f"{shortened(name, _LONGEST)}: {end}" if name else end)
         labels.append((last, said, colours[name].colour))
     label_right(axes, [label for label in labels if np.isfinite(label[0])], _LABEL)
@@ -80,9 +81,9 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
     caption = Text("\n".join(f"({i + 1}) {reason}" for i, reason in enumerate(reasons)))
     table = Table(box=box.SIMPLE_HEAD, caption=caption if reasons else None, caption_justify="left")
     for column in (*(short(key, keys) for key in keys), *_NUMBERS):
-        table.add_column(column, justify="right" if column in _NUMBERS else "left")
+        table.add_column(Text(column), justify="right" if column in _NUMBERS else "left")
     for row in frame.to_dict("records"):
-        told = [number(row[k], 6) if isinstance(row[k], float) else shown(row[k]) for k in keys]
+        told = [Text(number(row[k], 6) if isinstance(row[k], float) else shown(row[k])) for k in keys]
         if row["refused"]:
             table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
@@ -103,9 +104,7 @@ def _spread(row: dict[Any, Any]) -> str:
 
 def _over_seeds(trained: Sequence[Reached]) -> str:
     seeds = {len(one.record.training.seeds) for one in trained if one.record.training}
-    if seeds == {1}:
-        return "one seed"
-    return f"mean and range of {max(seeds)} seeds" if len(seeds) == 1 else "mean and range of seeds"
+    return over_seeds(*seeds) if len(seeds) == 1 else "mean and range of seeds"
 
 
 def _places(axes: Axes, values: Sequence[Any]) -> list[float]:

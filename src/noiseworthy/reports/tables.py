@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -25,6 +26,8 @@ from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
 
 WIDTH = 80
+CHOSEN = "bold dark_orange3"
+"""What is ours among others."""
 
 
 def plan_panel(record: findings.Record | RunRecord) -> Panel:
@@ -118,7 +121,7 @@ def home_table(record: RunRecord) -> RenderableType | None:
     title = Text.assemble(
         (at_home.finding(record) or "", "bold"), (f"\n{at_home.who_gains(record, home)}", "dim")
     )
-    return Group(Rule(style="dim"), title, _of_rows("", at_home.fairness(record, home), "tuned at home"))
+    return Group(Rule(style="dim"), title, of_rows("", at_home.fairness(record, home), "tuned at home"))
 
 
 def comparison_table(record: RunRecord) -> RenderableType | None:
@@ -127,7 +130,7 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
         return None
     cells = sorted(compare.cells, key=lambda cell: (not cell.planned, finite(cell.loss).mean()))
     scored = findings.is_scored(compare)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
+    table = ruled()
     table.add_column("setting")
     axes = compare.axes
     terms = words_of(record.plan).terms
@@ -137,7 +140,7 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
         table.add_column(findings.score_name(record), justify="right")
     shown = cells[: 1 + MOST_CELLS]
     for cell in shown:
-        style = "bold dark_orange3" if cell.planned else None
+        style = CHOSEN if cell.planned else None
         table.add_row(*_cell(record, axes, cell, scored), style=style)
     hidden = len(cells) - len(shown)
     more = f"and {count(hidden, 'worse setting')}; all are in the report\n" * (hidden > 0)
@@ -151,14 +154,14 @@ def _for_owners(record: RunRecord) -> list[RenderableType]:
     """What owners make of the models; nothing of a study for others."""
     if not (rows := at_home.compared(record)):
         return []
-    return [Text("For owners, on their own test records", style="bold"), _of_rows("", rows, "the plan")]
+    return [Text("For owners, on their own test records", style="bold"), of_rows("", rows, "the plan")]
 
 
 def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:
     """The plan beside what people take without planning; nothing where that was not tried."""
     if not compare.usual:
         return []
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
+    table = ruled()
     table.add_column("setting")
     quantity = result.compared_by(compare)
     table.add_column("test loss" if quantity == "loss" else findings.score_name(record), justify="right")
@@ -166,7 +169,7 @@ def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:
     for name, outcome, planned in result.beside_usual(record, compare):
         write = partial(result.written, record, quantity)
         said = ("diverged", "") if outcome is None else (write(outcome.mean), outcome.ends(write))
-        table.add_row(name, *said, style="bold dark_orange3" if planned else None)
+        table.add_row(name, *said, style=CHOSEN if planned else None)
     return [Text(result.usual_verdict(record) or "", style="bold"), table]
 
 
@@ -211,18 +214,18 @@ def rivals_table(record: RunRecord) -> RenderableType | None:
         **rivals_words.at_home(rivals),
         **rivals_words.varied(rivals),
     }
-    tables = [_of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
+    tables = [of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 
 
-def _of_rows(title: str, rows: list[dict[str, str]], ours: str) -> Table:
+def of_rows(title: str, rows: list[dict[str, str]], ours: str | None = None) -> Table:
     """Rows under their keys, first the name; those of ours stand out."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
+    table = ruled(title=title, title_justify="left")
     for i, name in enumerate(rows[0]):
         table.add_column(name, justify="right" if i else "left")
     for row in rows:
-        named = next(iter(row.values()))
-        table.add_row(*row.values(), style="bold dark_orange3" if named == ours else None)
+        told = [Text(value) for value in row.values()]  # brackets in names of columns are no markup
+        table.add_row(*told, style=CHOSEN if told[0].plain == ours else None)
     return table
 
 
@@ -231,7 +234,7 @@ def _pair(record: RunRecord, tradeoff: TradeoffPart, cell: PairPart) -> Text:
     text = "\n".join(
         [surface.reached(record, tradeoff, cell), *surface.decision(record, cell).split(", ")]
     ).rstrip()
-    return Text(text, style="bold dark_orange3" if cell.own else "")
+    return Text(text, style=CHOSEN if cell.own else "")
 
 
 MOST_CELLS = 8
@@ -263,6 +266,25 @@ def provenances(record: RunRecord) -> list[str]:
 # Parts ------------------------------------------------------------------------------------------------
 
 
+def panel(title: str, *parts: RenderableType) -> Panel:
+    """Parts below each other in a frame with a title."""
+    said = f"[bold]{title}[/]"
+    return Panel(Group(*parts), title=said, title_align="left", border_style="dim", width=WIDTH)
+
+
+def ruled(**look: Any) -> Table:
+    """A table with a rule below its head, without columns yet."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", **look)
+
+
+def of_verdicts(*columns: str) -> Table:
+    """A table of what was checked: of its columns only `found` is folded."""
+    table = ruled(width=WIDTH)
+    for name in columns:
+        table.add_column(name, no_wrap=name != "found")
+    return table
+
+
 def _facts() -> Table:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
@@ -278,8 +300,7 @@ def _fact(facts: Table, name: str, value: str) -> None:
 def _panel(title: str, head: str, facts: Table, remarks: list[Text], *, remarks_first: bool = False) -> Panel:
     said: list[list[RenderableType]] = [[*remarks], [facts]] if remarks_first else [[facts], [*remarks]]
     parts = [part for some in said if some for part in (Text(), *some)]
-    whole = Group(Text(head, style="bold"), *parts)
-    return Panel(whole, title=f"[bold]{title}[/]", title_align="left", border_style="dim", width=WIDTH)
+    return panel(title, Text(head, style="bold"), *parts)
 
 
 def _remarks(record: RunRecord, *, training: bool) -> list[Text]:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noiseworthy._wording import count
-from noiseworthy.reports.findings import Outcome, score_name
+from noiseworthy.reports.findings import Outcome, over_seeds, score_name
 from noiseworthy.reports.result import beside_usual, compared_by, usual_verdict, written
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import (
@@ -50,8 +50,7 @@ def usual_panel(axes: Axes, record: RunRecord, compare: ComparePart, title: str)
     """A row for each: its name above, a dot at the mean over seeds, a bar from least to most."""
     what, rows = compared_by(compare), beside_usual(record, compare)
     unit = "loss" if what == "loss" else score_name(record)
-    seeds = "one seed" if len(compare.seeds) == 1 else f"mean and range of {len(compare.seeds)} seeds"
-    head(axes, title, f"test {unit} after training, {seeds}", "")
+    head(axes, title, f"test {unit} after training, {over_seeds(len(compare.seeds))}", "")
     axes.grid(visible=False)
     _limits(axes, record, what, [outcome for _, outcome, _ in rows])
     for row, (name, outcome, planned) in enumerate(rows):

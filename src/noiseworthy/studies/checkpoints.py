@@ -18,8 +18,8 @@ from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Head
 from noiseworthy.privacy.durable.storage import sync_folder
+from noiseworthy.studies.occupied import CHECKPOINT as FILE
 
-FILE = "checkpoint.npz"
 _MEMORIES = ("memory", "server")
 
 

@@ -17,6 +17,7 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.octaves import OCTAVES, octave_counts, of_octave_counts, told
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
+from noiseworthy.studies.centring import answers
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.public_sizes import closer, label_range
 from noiseworthy.studies.wanted import trials_wanted
@@ -140,15 +141,14 @@ def _budget(prepared: Prepared) -> PrivacyBudget:
 
 def _buy(prepared: Prepared) -> BoughtRanges:
     """The size of labels, drawn by the study's seed, and what it costs, beside ranges that were bought."""
-    (federation, _), (least, most) = prepared.trained(), _ends(prepared)
+    least, most = _ends(prepared)
     release, weights, noise = _noise(prepared)
-    bound, analysis = max(abs(least), abs(most)), release.mechanism.law.analysis
-    shares, seed = np.zeros(OCTAVES), (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
-    for client, (n, size) in enumerate(zip(prepared.sizes, release.mechanism.size, strict=True)):
-        generator = np.random.default_rng([*seed, client])
-        counts = octave_counts(federation.y[client, :n].astype(float), bound)
-        noised = counts + size * analysis.host_draws(generator, OCTAVES)
-        shares += weights[client] * noised / n
+    bound, shares = max(abs(least), abs(most)), np.zeros(OCTAVES)
+    noised = answers(
+        prepared, release, lambda _, y: octave_counts(y.astype(float), bound).astype(float), _TAG
+    )
+    for client, counts in noised.items():
+        shares += weights[client] * counts / prepared.sizes[client]
     found = told(shares, noise)
     before = prepared.ranges or BoughtRanges((), _budget(prepared), {})
     parts = (*before.parts, (release, np.ones(len(weights), np.int64)))

@@ -13,10 +13,8 @@ from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.making import aligned
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.training import Run, carried_out
+from noiseworthy.studies.training import Progress, Run, carried_out
 from noiseworthy.tasks.base import Task
-
-Progress = Callable[[float], None]
 
 
 def carried_out_each(

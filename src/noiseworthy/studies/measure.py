@@ -267,15 +267,8 @@ def as_toml(table: ResourcesKeys, study: Study) -> str:
         unit = "bytes"
     """
     remark = "" if _own_budget(study, table["unit"]) else _REMARK
-    return "\n".join(
-        [
-            "[resources]",
-            f"cost_per_round = {in_line(table['cost_per_round'])}",
-            f"cost_per_step = {in_line(table['cost_per_step'])}",
-            f"budget = {in_line(table['budget'])}{remark}",
-            f"unit = {in_line(table['unit'])}",
-        ]
-    )
+    lines = (f"{key} = {in_line(value)}{remark * (key == 'budget')}" for key, value in table.items())
+    return "\n".join(["[resources]", *lines])
 
 
 _REMARK = f"  # {_EXAMPLE_ROUNDS} rounds of one step; yours to choose"

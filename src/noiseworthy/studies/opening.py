@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from noiseworthy._validate import count
+from noiseworthy._validate import cohort
 from noiseworthy.data.datasets import load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate
@@ -115,8 +115,7 @@ def check_clients(study: Study, federation: Federation) -> None:
                 in_order(f"[{table}] {key}", stated, names, named=named)
     asked = getattr(study.algorithm, "clients_per_round", None)
     if isinstance(asked, int):
-        remedy = f"the federation has {len(names)} clients"
-        count("[algorithm] clients_per_round", asked, most=len(names), remedy=remedy)
+        cohort(asked, len(names), "[algorithm] clients_per_round")
 
 
 def _of_owners(study: Study) -> Federation:

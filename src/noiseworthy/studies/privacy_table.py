@@ -28,15 +28,10 @@ class Drawn(Table):
         return self.uniform or self.loguniform or []
 
 
-Budget = Annotated[
-    Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
-    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
-]
+_KIND = Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated")
+Budget = Annotated[Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("drawn")], _KIND]
 """One number for all clients, one for each, or a range to draw them from."""
-DeltaBudget = Annotated[
-    Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
-    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
-]
+DeltaBudget = Annotated[Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")], _KIND]
 _MOST_DELTA = 0.99
 _LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
 

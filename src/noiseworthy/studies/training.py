@@ -25,11 +25,9 @@ from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
-from noiseworthy.studies.two_stages import Estimation, OnCurves, OnStage, unheard, untold
+from noiseworthy.studies.two_stages import Estimation, OnCurves, OnStage, Progress, unheard, untold
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.networks import check_fits
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -23,12 +23,11 @@ from noiseworthy.privacy.accountants import composed_epsilon, composes
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import Run
+from noiseworthy.studies.training import Progress, Run
 from noiseworthy.sweeps.grids import grid_of, setting_of, usual_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
 
-Progress = Callable[[float], None]
 _LONGEST = 1000
 """Iterations to centre a grid on where the plan does not train."""
 
@@ -130,14 +129,15 @@ def run_grid(
     """Train each plan under each seed; plans that ask as many clients share a compiled program."""
     load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
     runs = carried_out_each(plans, task, load, seeds, lambda plan: np.array([plan.all_rounds]), on_progress)
-    return [_cell(plan, run) for plan, run in zip(plans, runs, strict=True)]
+    each = zip(plans, runs, strict=True)
+    return [Cell(setting_of(plan), *ended(run), run.theta[0]) for plan, run in each]
 
 
-def _cell(plan: Plan, run: Run) -> Cell:
+def ended(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Final test losses and scores, shape (S,): infinite and NaN where a training diverged."""
     diverged = ~np.isfinite(run.final_loss)
     # outputs of NaN name the first class, so that a diverged model would score as that constant answer does
-    accuracy = np.where(diverged, np.nan, run.final_accuracy)
-    return Cell(setting_of(plan), np.where(diverged, np.inf, run.final_loss), accuracy, run.theta[0])
+    return np.where(diverged, np.inf, run.final_loss), np.where(diverged, np.nan, run.final_accuracy)
 
 
 def compare(

@@ -23,19 +23,18 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.at_home import delivers_to_owners
-from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
 from noiseworthy.studies.training import Run
-from noiseworthy.sweeps.compare import search_epsilon
+from noiseworthy.sweeps.compare import ended, search_epsilon
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.personal import personalised
 
-Progress = Callable[[float], None]
 Real = NDArray[np.float64]
 _LOOKS = 8
 """How often a training is scored, for progress; only the last counts."""
@@ -330,11 +329,11 @@ def _looks(plan: Plan) -> NDArray[np.int64]:
 
 
 def _trained(entry: Entry, run: Run) -> Entry:
-    diverged, pilot = ~np.isfinite(run.final_loss), entry.plan.pilot
+    (loss, accuracy), pilot = ended(run), entry.plan.pilot
     return replace(
         entry,
-        loss=np.where(diverged, np.inf, run.final_loss),
-        accuracy=np.where(diverged, np.nan, run.final_accuracy),
+        loss=loss,
+        accuracy=accuracy,
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
         spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
         theta=run.theta[0],

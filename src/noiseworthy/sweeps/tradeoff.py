@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,14 +15,13 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.trust import TRUST_MODELS, TrustModel
-from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import ResourcesTable
 from noiseworthy.sweeps.compare import Cell, run_grid, search_epsilon, untrained_score
 
-Progress = Callable[[float], None]
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 BUDGETS = (0.25, 0.5, 1.0, 2.0)
 """Shares of a study's own budgets that are looked at where nothing is stated."""

@@ -48,6 +48,10 @@ class Feature(Column):
 
     _repeats: ClassVar[bool] = True
     """Whether rows share few values, so that each is read once; numbers are read faster than told apart."""
+    remedy: ClassVar[str] = "mend them, or list under gaps what stands for a missing value"
+    """What to do about other values."""
+    remedy_of_gaps: ClassVar[str] = "state missing = true, or the public value that stands for them"
+    """What to do about missing values."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,16 +62,6 @@ class Feature(Column):
     def expected(self) -> str:
         """What a value may be, in words."""
         return f"one of {some(self.known)}"
-
-    @property
-    def remedy(self) -> str:
-        """What to do about other values."""
-        return "mend them, or list under gaps what stands for a missing value"
-
-    @property
-    def remedy_of_gaps(self) -> str:
-        """What to do about missing values."""
-        return "state missing = true, or the public value that stands for them"
 
     @property
     def known(self) -> Sequence[str]:
@@ -234,6 +228,8 @@ class CategoryColumn(Feature):
     missing: bool | Key = False
     """`true` where values may be missing, and zeros stand for them; or the public value that does."""
 
+    remedy: ClassVar[str] = "add them to values, or set other = true"
+
     def _check(self) -> None:
         check_distinct("values", self.values, 1)
 
@@ -241,11 +237,6 @@ class CategoryColumn(Feature):
     def known(self) -> Sequence[str]:
         """Its values."""
         return self.values
-
-    @property
-    def remedy(self) -> str:
-        """What to do about other values."""
-        return "add them to values, or set other = true"
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -269,6 +260,8 @@ class OrderedColumn(Feature):
     missing: bool | Key = False
     """`true` where values may be missing, and 0 stands for them; or the public value that does."""
 
+    remedy: ClassVar[str] = "put them into values, in their order"
+
     def _check(self) -> None:
         check_distinct("values", self.values, 2)
 
@@ -276,11 +269,6 @@ class OrderedColumn(Feature):
     def known(self) -> Sequence[str]:
         """Its values."""
         return self.values
-
-    @property
-    def remedy(self) -> str:
-        """What to do about other values."""
-        return "put them into values, in their order"
 
     def _read(self, values: NDArray) -> Reading:
         texts = keys(values)

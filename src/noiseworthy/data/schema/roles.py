@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,15 @@ class Weight(Column):
     step: Positive = 1.0
     """Public weight that counts as 1: the mean that the design of a survey gives."""
 
+    expected: ClassVar[str] = "numbers at 0 or above"
+    """What a value may be, in words."""
+    remedy: ClassVar[str] = "mend them, or drop those records"
+    """What to do about other values."""
+    remedy_of_gaps: ClassVar[str] = "say what those records count, or drop them"
+    """What to do about missing values."""
+    known: ClassVar[Sequence[str]] = ()
+    """It states no values."""
+
     @model_validator(mode="after")
     def _fits(self) -> Weight:
         check_ordered(*self.range, self.range)
@@ -101,26 +110,6 @@ class Weight(Column):
     def most(self) -> float:
         """Greatest weight as it counts."""
         return self.range[1] / self.step
-
-    @property
-    def expected(self) -> str:
-        """What a value may be, in words."""
-        return "numbers at 0 or above"
-
-    @property
-    def remedy(self) -> str:
-        """What to do about other values."""
-        return "mend them, or drop those records"
-
-    @property
-    def remedy_of_gaps(self) -> str:
-        """What to do about missing values."""
-        return "say what those records count, or drop them"
-
-    @property
-    def known(self) -> Sequence[str]:
-        """It states no values."""
-        return ()
 
     def read(self, values: NDArray) -> Reading:
         """Weights as they count, clipped to their range, shape (n, 1)."""
@@ -151,6 +140,9 @@ class Label(Column):
     """Values that mean each class, where they are not written as they are called."""
     range: Ends | None = None
     """Least and greatest number, public, to which others are clipped; planning takes its size from it."""
+
+    remedy_of_gaps: ClassVar[str] = "drop those records"
+    """What to do about missing values."""
 
     @model_validator(mode="before")
     @classmethod
@@ -201,11 +193,6 @@ class Label(Column):
         """What to do about other values."""
         drop = "drop those records"
         return f"mend them, or {drop}" if self.classes is None else f"state all classes, or {drop}"
-
-    @property
-    def remedy_of_gaps(self) -> str:
-        """What to do about missing values."""
-        return "drop those records"
 
     def read(self, values: NDArray) -> Reading:
         """Labels as numbers, shape (n, 1): the place of the class, or the number clipped to its range."""

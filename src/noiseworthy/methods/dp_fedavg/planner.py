@@ -142,7 +142,7 @@ def stated(
     _check_full_batches(problem)
     t, e = _iterations(total_iterations), _steps(problem, local_steps)
     check_divides(t, e)
-    setting = Setting(t, e, _cohort(problem, clients_per_round), np.nan)
+    setting = Setting(t, e, check.cohort(clients_per_round, problem.n_clients), np.nan)
     _check_paid(problem, Given(t, e, setting.clients_per_round))
     if batch_size is not None and unit_of(problem.clipping) != "client":
         raise UnsoundClaim(
@@ -218,7 +218,7 @@ def _check_full_batches(problem: Problem) -> None:
 def _given(problem: Problem, t: int | None, e: int | None, b: int | None, most: int) -> Given:
     """What is fixed, in range and allowed together; mode A fixes E = 1."""
     t = None if t is None else _iterations(t)
-    b = None if b is None else _cohort(problem, b)
+    b = None if b is None else check.cohort(b, problem.n_clients)
     if e is None:
         return Given(t, 1 if problem.clipping == "A" else None, b)
     e = _steps(problem, e, most if t is None else None)
@@ -231,11 +231,6 @@ def _iterations(t: int) -> int:
     return check.count(
         "total_iterations", t, remedy="T = 0 is no training; leave total_iterations to the planner"
     )
-
-
-def _cohort(problem: Problem, b: int) -> int:
-    remedy = f"the federation has {problem.n_clients} clients"
-    return check.count("clients_per_round", b, most=problem.n_clients, remedy=remedy)
 
 
 def _steps(problem: Problem, e: int, most: int | None = None) -> int:

@@ -18,9 +18,9 @@ from noiseworthy.methods.question import (
     analytic,
     batch,
     clip_of,
-    decay,
     given,
     local_constants,
+    step_of,
 )
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.plans.plan import StepSize
@@ -39,7 +39,7 @@ def answer(question: Question, table: FedAvgTable) -> Answer:
     """
     # before anything is planned
     check_mode(table.clipping_mode, question.task, batch(table.batch_size))
-    step = _step(table)
+    step = step_of(table.step_size, table.step_decay)
     if step and not leaves_free(table) and question.clip_norm is not None and not question.assumed:
         return _as_stated(question, table, step)
     if _clips_updates(question, table):
@@ -88,7 +88,8 @@ def _planned(question: Question, table: FedAvgTable, chosen: Mode) -> Answer:
         problem, bound, constants, clients_per_round=given(table.clients_per_round),
         total_iterations=given(table.total_iterations),
         local_steps=1 if mode == "A" else given(table.local_steps), max_iterations=table.max_iterations,
-        step=_step(table), notes=(_mode_note(chosen), *_unchecked(question, mode)),
+        step=step_of(table.step_size, table.step_decay),
+        notes=(_mode_note(chosen), *_unchecked(question, mode)),
     )  # fmt: skip
     if isinstance(made.local, LocalSteps):
         local = replace(made.local, batch_size=batch(table.batch_size))
@@ -108,7 +109,7 @@ def _clips_updates(question: Question, table: FedAvgTable) -> bool:
 
 def _without_bound(question: Question, table: FedAvgTable) -> Answer:
     """Stated counts under mode D; constants serve for the theory's step size alone."""
-    if step := _step(table):
+    if step := step_of(table.step_size, table.step_decay):
         return _noted(_as_stated(question, table, step), "constants are not used.")
     constants = local_constants(
         question, table.name, lambda: analytic(question, clip_of(question, table.name)), NEEDED
@@ -152,11 +153,6 @@ def _unchecked(question: Question, mode: ClippingMode) -> tuple[str, ...]:
         f"Warning: clipping mode {mode} holds only for a convex loss whose records are at most as smooth as "
         "the stated constant; without a model at hand this was not checked.",
     )
-
-
-def _step(table: FedAvgTable) -> StepSize | None:
-    """The stated step; None for the schedule of the theory, which depends on E."""
-    return None if table.step_size == "auto" else StepSize(float(table.step_size), decay(table.step_decay))
 
 
 def local_step(question: Question, table: FedAvgTable) -> LocalStep:

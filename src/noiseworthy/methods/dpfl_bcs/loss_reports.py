@@ -14,7 +14,6 @@ made of what is released, so that each release is a mechanism of its own and the
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import ClassVar, NamedTuple
 
 from jax.random import fold_in
@@ -22,12 +21,12 @@ from jax.random import fold_in
 from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
-from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float
+from noiseworthy.methods.replies import exact_replies
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
@@ -49,14 +48,11 @@ class LossReports(FedSGDDPC):
     """
 
     noises: ClassVar[tuple[str, ...]] = ("noise", "loss_noise")
+    reads_uploads = True
+    """Whose loss it is matters."""
 
     loss_cap: Numbers
     loss_noise: Numbers
-
-    @property
-    def reads_uploads(self) -> bool:
-        """Whose loss it is matters."""
-        return True
 
     def init(self, theta: Array) -> ServerState:
         """theta_0, at rest, with nothing reported."""
@@ -114,8 +110,5 @@ def make(first: FirstStage, task: Task, seed: int) -> LossReports:
     Raises:
         InvalidInput: a plan without step sizes, or for another dimension.
     """
-    plain = dpfl_bcs.make(first.plan, task, seed)
-    known = {field.name: getattr(plain, field.name) for field in fields(plain)}
-    return LossReports(
-        **known, loss_cap=as_float(first.loss_cap), loss_noise=as_float(first.losses.mechanism.size)
-    )
+    cap, noise = as_float(first.loss_cap), as_float(first.losses.mechanism.size)
+    return exact_replies(LossReports, first.plan, task, seed, loss_cap=cap, loss_noise=noise)

@@ -163,8 +163,7 @@ def _given(
     """T, K and Gamma_n, checked."""
     _check_power_law(problem)
     t = check.count("rounds", rounds)
-    remedy = f"the federation has {problem.n_clients} clients"
-    k = check.count("clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy)
+    k = check.cohort(clients_per_round, problem.n_clients)
     gamma = check.per_client(
         "heterogeneity", 0.0 if heterogeneity is None else heterogeneity, problem.n_clients
     )

@@ -10,9 +10,9 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.dpfl_bcs.stages import Advice, advise
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.methods.question import Answer, Question, analytic, clip_of, decay, given, local_constants
+from noiseworthy.methods.question import Answer, Question, analytic, clip_of, given, local_constants, step_of
 from noiseworthy.methods.rivals.table import RivalTable
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant, Problem
 
 _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data were alike.",)
@@ -40,7 +40,7 @@ def answer(question: Question, table: SelectionTable) -> Answer:
         clients_per_round=table.clients_per_round,
         estimation_rounds=advice.estimation_rounds,
         loss_cap=_stated_cap(question, table),
-        step=_step(table),
+        step=step_of(table.step_size, table.step_decay),
         momentum=given(table.momentum) or 0.0,
         notes=(advice.reason,) if advice.reason else (),
     )
@@ -96,7 +96,7 @@ def chosen(question: Question, table: SelectionTable | RivalTable) -> Plan:
         rounds=table.rounds,
         clients_per_round=table.clients_per_round,
         heterogeneity=stated,
-        step=_step(table),
+        step=step_of(table.step_size, table.step_decay),
         notes=_UNSTATED if stated is None else (),
     )
 
@@ -112,11 +112,6 @@ def _constants(question: Question, name: str, problem: Problem) -> dict[str, Con
         return {name: constant for name, constant in known.items() if name != "heterogeneity"}
 
     return local_constants(question, name, from_bounds, "smoothness and strong_convexity")
-
-
-def _step(table: SelectionTable | RivalTable) -> StepSize | None:
-    """The stated step; None for the schedule of the theory."""
-    return None if table.step_size == "auto" else StepSize(float(table.step_size), decay(table.step_decay))
 
 
 def leaves_free(table: SelectionTable) -> bool:

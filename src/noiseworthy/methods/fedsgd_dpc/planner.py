@@ -144,14 +144,8 @@ def plan(
         (80, 1, np.int64(8))
     """
     most = check.count("max_rounds", max_rounds)
-    if rounds is not None:
-        rounds = check.count("rounds", rounds, remedy="T = 0 is no training; leave rounds to the planner")
-        most = max(most, rounds)
-    if clients_per_round is not None:
-        remedy = f"the federation has {problem.n_clients} clients"
-        clients_per_round = check.count(
-            "clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy
-        )
+    rounds, clients_per_round = in_range(problem.n_clients, rounds, clients_per_round)
+    most = max(most, rounds or 0)
     check_paid(problem, rounds, clients_per_round, pilot)
     t, b, value = _decide(problem, bound, most, rounds, clients_per_round, pilot)
     value = float(bound.at(problem, [t], [b])[0])
@@ -179,6 +173,21 @@ def plan(
         notes=(*notes, *_limit_note(problem, most, clients_per_round, pilot)),
         pilot=pilot,
     )
+
+
+def in_range(
+    clients: int, rounds: int | None, clients_per_round: int | None
+) -> tuple[int | None, int | None]:
+    """Rounds T and clients b as they are given, each None where it is free.
+
+    Raises:
+        InvalidInput: T below 1, or b outside 1..N.
+    """
+    if rounds is not None:
+        rounds = check.count("rounds", rounds, remedy="T = 0 is no training; leave rounds to the planner")
+    if clients_per_round is not None:
+        clients_per_round = check.cohort(clients_per_round, clients)
+    return rounds, clients_per_round
 
 
 def check_paid(

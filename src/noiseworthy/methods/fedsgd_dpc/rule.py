@@ -23,7 +23,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.fedsgd_dpc.planner import check_paid, stated
+from noiseworthy.methods.fedsgd_dpc.planner import check_paid, in_range, stated
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.privacy.means import SPREAD
@@ -202,10 +202,7 @@ def _cohorts(
 ) -> list[int]:
     """The b to try, the best first: as stated, or paid for and such that every client can be asked."""
     n = problem.n_clients
-    if rounds is not None:
-        check.count("rounds", rounds, remedy="T = 0 is no training; leave rounds to the planner")
-    if clients_per_round is not None:
-        check.count("clients_per_round", clients_per_round, most=n, remedy=f"the federation has {n} clients")
+    in_range(n, rounds, clients_per_round)
     check_paid(problem, rounds, clients_per_round)
     if clients_per_round is not None:
         return [clients_per_round]

@@ -7,7 +7,7 @@ import numpy as np
 from noiseworthy import _validate as check
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
-from noiseworthy.methods.fedsgd_dpc.planner import check_paid, curves
+from noiseworthy.methods.fedsgd_dpc.planner import check_paid, curves, in_range
 from noiseworthy.methods.fedsgd_dpc.planner import plan as plan_replies
 from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
 from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
@@ -64,15 +64,11 @@ def check_stated(question: Question, table: FedSGDTable) -> None:
     Raises:
         InvalidInput: a count out of range, or more uploads than the resources pay for.
     """
-    n = len(question.sizes)
     check.count("max_rounds", table.max_rounds)
-    if table.rounds != "auto":
-        check.count("rounds", table.rounds, remedy="T = 0 is no training; leave rounds to the planner")
-    if table.clients_per_round != "auto":
-        remedy = f"the federation has {n} clients"
-        check.count("clients_per_round", table.clients_per_round, most=n, remedy=remedy)
+    rounds, clients_per_round = given(table.rounds), given(table.clients_per_round)
+    in_range(len(question.sizes), rounds, clients_per_round)
     problem = question.problem(1.0 if question.clip_norm is None else question.clip_norm)
-    check_paid(problem, given(table.rounds), given(table.clients_per_round))
+    check_paid(problem, rounds, clients_per_round)
 
 
 def _constants(

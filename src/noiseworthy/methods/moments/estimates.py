@@ -16,7 +16,9 @@ from scipy.special import ndtri
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.moments.local import Layout
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.sensitivity import Norm
 
 Real = NDArray[np.float64]
 _LEAST = 2.0
@@ -116,14 +118,14 @@ def estimates(
     return Estimates(theta, both, alone, float(np.sqrt(left)))
 
 
-def unpacked(mean: Real, width: int, label_weight: float, norm: str) -> tuple[Real, Real, float]:
+def unpacked(mean: Real, width: int, label_weight: float, norm: Norm) -> tuple[Real, Real, float]:
     """A (w, w), B (w,) and the mean square of r, from the moments of a regression."""
-    rows, columns = np.triu_indices(width)
-    twice = 2**0.5 if norm == "l2" else 1.0
+    layout = Layout.of(width, norm)
+    terms = len(layout.rows)
     gram = np.zeros((width, width))
-    gram[rows, columns] = mean[: len(rows)] / np.where(rows == columns, 1.0, twice)
+    gram[layout.rows, layout.columns] = mean[:terms] / layout.triangle
     gram += np.triu(gram, 1).T
-    cross = mean[len(rows) : len(rows) + width] / (twice * label_weight)
+    cross = mean[terms : terms + width] / (layout.cross * label_weight)
     return gram, cross, float(mean[-1]) / label_weight**2
 
 

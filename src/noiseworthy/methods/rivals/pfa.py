@@ -44,12 +44,10 @@ class PFA(WeiAvg):
         public: 1 for clients of large budgets and 0 for the others, shape (N,).
     """
 
-    public: Numbers
+    reads_uploads = True
+    """What public uploads span depends on each of them."""
 
-    @property
-    def reads_uploads(self) -> bool:
-        """What public uploads span depends on each of them."""
-        return True
+    public: Numbers
 
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """The sum of epsilon_n upload_n, of private clients within the span of the public uploads."""

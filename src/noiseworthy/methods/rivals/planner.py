@@ -140,6 +140,5 @@ def check_fits(name: RivalName, problem: Problem) -> None:
 
 def _counts(problem: Problem, rounds: int, clients_per_round: int) -> NDArray[np.int64]:
     t = check.count("rounds", rounds)
-    remedy = f"the federation has {problem.n_clients} clients"
-    k = check.count("clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy)
+    k = check.cohort(clients_per_round, problem.n_clients)
     return uniform_counts(k, t, problem.n_clients)

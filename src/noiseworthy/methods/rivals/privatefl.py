@@ -51,13 +51,11 @@ class PrivateFL(FedSGDDPC):
         personal_step: eta_phi, at least 0.
     """
 
+    remembers_noised = True
+    """A client keeps what it has noised."""
+
     personal: Personal = eqx.field(static=True)
     personal_step: Numbers
-
-    @property
-    def remembers_noised(self) -> bool:
-        """A client keeps what it has noised."""
-        return True
 
     def init_client(self, theta: Array) -> Array:
         """The transform that changes nothing, shape (q,)."""
