@@ -10,8 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import rounded_up
-from noiseworthy.audit.audits import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.reports.tables import WIDTH
 
 Record = dict[str, Any]
