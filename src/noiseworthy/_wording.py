@@ -58,7 +58,17 @@ def rounded_up(value: float, digits: int = 4) -> str:
         return "0" if value == 0 else number(value)
     step = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
     up = math.ceil(value * (1 - 1e-9) * step) / step
-    return f"{up:,.0f}" if up >= 1000 else f"{up:.{digits}g}"
+    return f"{math.ceil(up):,}" if up >= 1000 else f"{up:.{digits}g}"
+
+
+def rounded_down(value: float) -> str:
+    """A lower bound on a privacy loss, never written larger than it is (but for rounding errors of 1e-11).
+
+    Example:
+        >>> rounded_down(2.9279), rounded_down(0.0), rounded_down(12.0)
+        ('2.92', '0', '12.00')
+    """
+    return "0" if value <= 0 else f"{math.floor(100 * value + 1e-9) / 100:.2f}"
 
 
 def percent(share: float, decimals: int = 0) -> str:

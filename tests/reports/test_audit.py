@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from noiseworthy.audit.audits import Check, rounded_down
+from noiseworthy._wording import rounded_down
+from noiseworthy.audit.audits import Check
 from noiseworthy.errors import DataError
 from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.audit_figures import audit_figure

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from noiseworthy.privacy.clipping import WORDS
+from noiseworthy.reports.html import client_rows
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.result import budget
+from noiseworthy.studies.statement import claim
+from noiseworthy.studies.typed_record import view
 
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)*(?:e[-+]?\d+)?(?!\w)")
 
@@ -67,6 +71,19 @@ def test_budget_spending_and_noise_read_back(make_record, name):
     assert np.isclose(float(least), min(plan["noise"]), rtol=0.006)
     assert np.isclose(float(most or least), max(plan["noise"]), rtol=0.006)
     assert f"pays for {plan['releases'][0]} upload" in means
+
+
+def test_no_budget_is_written_smaller_than_it_is(make_record):
+    """Noise is sized for the budget as it is stated: of one that is written smaller the claim is false."""
+    record = make_record("full")
+    epsilon, delta = 1.2345644, 1.2345644e-5
+    for row in record["plan"]["privacy"]["clients"]:
+        row.update(epsilon=epsilon, delta=delta)
+    (row, *_), said = client_rows(view(record)), "epsilon 1.23457 at delta 1.23457e-05"
+    assert f"By plan, at most {said} for each record" in claim(view(record))
+    assert f"at most {said} over the whole training" in clause(record, "What each client spends").text
+    assert budget(view(record)) == "at epsilon 1.23457"
+    assert (row["epsilon"], row["delta"]) == ("1.23457", "1.23457e-05")
 
 
 def test_spent_in_training_is_the_greatest_over_seeds_and_never_too_small(make_record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
@@ -11,9 +11,10 @@ from noiseworthy._wording import level, number, rounded_up, shortened, span
 from noiseworthy.reports.labels import spread
 
 
-@given(st.floats(1e-9, 1e9))
-def test_a_privacy_loss_is_never_written_smaller_than_it_is(value):
-    written = float(rounded_up(value).replace(",", ""))
+@given(st.floats(1e-9, 1e9), st.integers(4, 6))
+@example(1234.4, 6)
+def test_a_privacy_loss_is_never_written_smaller_than_it_is(value, digits):
+    written = float(rounded_up(value, digits).replace(",", ""))
     assert value * (1 - 2e-9) <= written <= value * 1.0011
 
 

@@ -15,10 +15,11 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, UnsoundClaim
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.octaves import OCTAVES, octave_counts
+from noiseworthy.privacy.octaves import OCTAVES, octave_counts, told
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
+from noiseworthy.studies import label_size
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.studies.label_size import SHARE, TELLING, said_of_size, sized
 from noiseworthy.studies.loading import parse_study
@@ -91,6 +92,20 @@ def test_the_size_of_labels_is_bought_for_its_share_and_stand_ins_get_it(folder,
     stand_in = public_records(facts, "prior:0")
     assert np.sqrt(np.mean(np.square(stand_in.y))) == pytest.approx(ranges.label_scale, rel=1e-3)
     assert stand_in.y.min() >= 0
+
+
+@pytest.mark.parametrize("noise", [{}, LAPLACE])
+def test_noise_of_the_counts_is_what_is_paid_for(folder, noise, monkeypatch):
+    """Of 12 shares under 100 seeds the deviation is known to 2 % (3 with Laplace noise), of which 4 pass."""
+    read: list[np.ndarray] = []
+    monkeypatch.setattr(label_size, "told", lambda shares, noise: read.append(shares) or told(shares, noise))
+    prepared = made(folder, noise)
+    for seed in range(100):
+        table = prepared.study.federation.model_copy(update={"seed": seed})
+        study = prepared.study.model_copy(update={"federation": table})
+        ((release, _),) = bought(replace(prepared, study=study)).parts
+    planned = np.sqrt(np.mean(release.mechanism.variance / np.square(prepared.sizes)) / len(prepared.sizes))
+    assert np.std(read, axis=0).mean() == pytest.approx(planned, rel=0.12)
 
 
 def test_at_the_noise_up_to_which_counts_are_bought_one_in_twenty_tells_a_neighbouring_octave():

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
 from noiseworthy.methods.fedsgd_dpc import study as fedsgd_dpc
+from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
@@ -303,6 +306,10 @@ def test_what_a_client_uploads_to_sell_constants_carries_the_noise_that_it_pays_
     assert stats.kstest(unit, law).pvalue > 1e-4
     for wrong in (2 / 3, 3 / 2):
         assert stats.kstest(wrong * unit, law).pvalue < 1e-4
+    # of one seed, and of a client's two uploads at one model: the same noise twice would give both away
+    keys = [named_key(jax.random.key(0), Purpose.NOISE, 0, client) for client in range(len(sizes))]
+    first = np.concatenate([simulated_noise(key, mechanism, 1.0, loud.shape[1]) for key in keys])
+    assert abs(np.corrcoef(unit, first)[0, 1]) < 0.1
 
 
 # By trial -----------------------------------------------------------------------------------------------

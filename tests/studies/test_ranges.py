@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
+from scipy.stats import norm
 
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.data.schema import read_schema
@@ -19,9 +21,11 @@ from noiseworthy.errors import ConfigError, DataError, PlanError, UnsoundClaim
 from noiseworthy.model.model import load_model
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.quantiles import private_quantile
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
+from noiseworthy.studies import ranges
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.opening import open_data
 from noiseworthy.studies.plan_codec import same
@@ -91,6 +95,31 @@ def bought(opened_study) -> tuple[BoughtRanges, Federation]:
     federation, ranges = open_data(opened_study)
     assert ranges is not None
     return ranges, federation
+
+
+@pytest.mark.parametrize("body", [STUDY, LAPLACE])
+def test_both_answers_of_a_client_are_drawn_with_what_its_share_pays_for(folder, body, monkeypatch):
+    """By an arithmetic of the test's own: epsilons add up, and mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon))."""
+    drawn: list[float] = []
+    streams: set[str] = set()
+
+    def watched(values, level, candidates, epsilon, generator, relation):
+        drawn.append(epsilon)
+        streams.add(str(generator.bit_generator.state))
+        return private_quantile(values, level, candidates, epsilon, generator, relation)
+
+    monkeypatch.setattr(ranges, "private_quantile", watched)
+    told, _ = bought(study(folder, body=body))
+    each = np.array(drawn).reshape(2, 2, 3)  # columns, quantiles, clients
+    if body is LAPLACE:
+        spent, whole = each.sum(axis=1), told.budget.epsilon
+    else:
+        spent, whole = np.square(2 * norm.ppf(expit(each))).sum(axis=1), np.square(told.budget.mu)
+    assert spent == pytest.approx(np.outer([0.1, 0.2], whole))
+    currency = told.parts[0][0].mechanism.law.paid_in
+    charged = [times * currency.amount(release.shift) for release, times in told.parts]
+    assert np.array(charged) == pytest.approx(spent)
+    assert len(streams) == each.size  # no draw answers two questions
 
 
 @pytest.mark.full

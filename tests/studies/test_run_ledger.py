@@ -21,12 +21,14 @@ from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.statement import statement
-from noiseworthy.studies import run_folder, run_ledger
+from noiseworthy.studies import plan_file, run_folder, run_ledger
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import load_record
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.run_ledger import FILE, Owners, RunLedger, SharedLedger, digest_of
+from noiseworthy.studies.studies import train_in
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import LinearModel
 
@@ -334,6 +336,29 @@ def test_runs_that_share_a_ledger_add_up_to_the_lifetime_budget(study, tmp_path)
         train(plans[2], *rest, SEEDS, folder=tmp_path / "2", ledger=shared, **KEPT)
     assert lines_of(shared.path) == lines
     assert not (tmp_path / "0" / FILE).exists()
+
+
+def test_what_was_bought_is_paid_for_where_the_plan_trains_nothing(tmp_path):
+    raw = {
+        "federation": {"data": "digits", "clients": 4, "partition": "iid"},
+        "task": {"feature_norm": 1.0, "ridge": 0.1, "bias": False},
+        "privacy": {"mechanism": "gaussian", "epsilon": 0.5, "delta": 1e-5, "clip_norm": 1.0},
+        "constants": {"source": "bought", "share": 0.3},
+    }
+    made = plan_file.planned(prepare(parse_study(raw)))
+    assert made.plan.pilot is not None
+    assert not made.plan.train
+    shared = SharedLedger.of(tmp_path / "shared.sqlite", 2.0)
+    record = train_in(made, tmp_path / "run", name="bought", ledger=shared)
+    with read_ledger(shared.path) as books:
+        lines = statement(books)
+    assert [line.spent for line in lines] == [1] * 4
+    assert [line.epsilon for line in lines] == pytest.approx(made.plan.spent().tolist())
+    assert record["ledger"]["releases"] == record["ledger"]["acknowledged"] == 4
+    assert load_record(tmp_path / "run") == record
+    train_in(made, tmp_path / "other", name="bought", ledger=shared)  # the same draws are one release
+    with read_ledger(shared.path) as books:
+        assert statement(books) == lines
 
 
 def test_without_a_lifetime_epsilon_the_first_run_spends_the_whole(study, tmp_path):

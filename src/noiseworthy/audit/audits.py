@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import rounded_down
 from noiseworthy.audit.attack import Bound, Trials, attack, bound
 from noiseworthy.audit.canaries import ABSENT, Direction, Model, Twin, twin_of
 from noiseworthy.audit.exposure import Exposure, exposure_of
@@ -262,16 +263,6 @@ def _exposure_check(exposure: Exposure, target: Target) -> Check:
     given, claim = exposure.epsilon[worst], target.epsilon[worst]
     says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim:.4g} is claimed"
     return Check("exposure", passed, says)
-
-
-def rounded_down(value: float) -> str:
-    """A lower bound, never written larger than it is.
-
-    Example:
-        >>> rounded_down(2.9279), rounded_down(0.0), rounded_down(12.349)
-        ('2.92', '0', '12.34')
-    """
-    return "0" if value <= 0 else f"{np.floor(100 * value) / 100:.2f}"
 
 
 def _slack(target: Target) -> float:

@@ -100,6 +100,7 @@ def account(
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
     prepared = None if study is None else prepare_study(study, data, sets=sets, plan=plan)
     from noiseworthy._json import strict_json
+    from noiseworthy._wording import rounded_up
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
@@ -129,6 +130,5 @@ def account(
     rows = answer["privacy"]["clients"]
     for name, row, uploads in zip(names or numbered(len(rows)), rows, answer["releases"], strict=True):
         spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
-        out.print(
-            f"{name}: epsilon {spent:.6g} at delta {row['delta']:g} after {uploads} {counted}", markup=False
-        )
+        said, delta = rounded_up(spent, 6), rounded_up(row["delta"], 6)
+        out.print(f"{name}: epsilon {said} at delta {delta} after {uploads} {counted}", markup=False)

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from noiseworthy import _validate as check
-from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check, rounded_down
+from noiseworthy._wording import rounded_down
+from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check
 from noiseworthy.audit.residuals import replay_test, scale_test
 from noiseworthy.deploy.attacks import (
     LAST,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noiseworthy._wording import number, rounded_up
+from noiseworthy._wording import rounded_up
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
 from noiseworthy.sweeps.typed_advice import AdviceRecord
@@ -50,7 +50,7 @@ def _claim(advice: AdviceRecord) -> str:
     whom = "everybody who sees them" if privacy.adversary == ADVERSARY else privacy.adversary
     return (
         f"Training with {advice.recommended} would spend at most epsilon "
-        f"{rounded_up(privacy.spent_epsilon)} at delta {number(privacy.delta, 6)} for each "
+        f"{rounded_up(privacy.spent_epsilon)} at delta {rounded_up(privacy.delta, 6)} for each "
         f"{privacy.unit}, over all uploads, against {whom}."
     )
 

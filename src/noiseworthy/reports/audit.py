@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._places import write_whole, writing
-from noiseworthy._wording import number, rounded_up
-from noiseworthy.audit.audits import rounded_down
+from noiseworthy._wording import number, rounded_down, rounded_up
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg

@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from noiseworthy._wording import rounded_up
-from noiseworthy.audit.audits import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from noiseworthy._places import write_whole, writing
-from noiseworthy._wording import count, number, percent, rounded_up, span
+from noiseworthy._wording import count, number, percent, rounded_down, rounded_up, span
 from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy.assurances import WORDS
 from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
+from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits, of_several
 from noiseworthy.reports.privacy_statement import bought_before, protected

@@ -374,13 +374,3 @@ def lost_gain(compare: ComparePart) -> str:
     """The share of the attainable gain that the plan misses, as it is written everywhere."""
     lost = compare.lost_gain
     return "not defined" if lost is None or math.isnan(lost) else percent(lost, 1)
-
-
-def rounded_down(value: float) -> str:
-    """A lower bound to two decimals, never written larger than it is.
-
-    Example:
-        >>> rounded_down(2.9279), rounded_down(12.0)
-        ('2.92', '12')
-    """
-    return number(math.floor(100 * value + 1e-9) / 100, 6)

@@ -183,8 +183,8 @@ def client_rows(record: RunRecord) -> list[dict[str, str]]:
             **words_of(plan).noised.columns(plan.written, i),
             "made": span(seed[i] for seed in training.uploads) if training and not plan.asked_with else "",
             "noise": number(plan.noise[i]),
-            "epsilon": number(budget.epsilon, 6),
-            "delta": number(budget.delta, 6),
+            "epsilon": rounded_up(budget.epsilon, 6),
+            "delta": rounded_up(budget.delta, 6),
             "spent": "unbounded" if cost is None else rounded_up(cost),
             **({} if bill is None or bill.alike
                else {bill.unit: amount(bill.cost[i]), "of": amount(bill.budget[i])}),

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, number, percent, rounded_up
+from noiseworthy._wording import count, percent, percent_up, rounded_up
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
 from noiseworthy.privacy.durable.reading import leases_of
@@ -58,9 +58,9 @@ def _row(line: Line, counts: list[str]) -> tuple[str | Text, ...]:
         Text(shown(account.client), no_wrap=True, overflow="ellipsis"),
         *(f"{getattr(line, _COUNTS[name]):,}" for name in counts),
         most + rounded_up(line.epsilon),
-        number(account.delta),
-        number(account.epsilon, 6),
-        percent(line.part),
+        rounded_up(account.delta),
+        rounded_up(account.epsilon, 6),
+        percent_up(line.part),
     )
 
 

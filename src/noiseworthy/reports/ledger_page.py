@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, number, percent, percent_up, rounded_up, shortened, span
+from noiseworthy._wording import count, percent, percent_up, rounded_down, rounded_up, shortened, span
 from noiseworthy.methods.words import Key
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE, Account
 from noiseworthy.privacy.durable.reading import leases_of
 from noiseworthy.privacy.durable.statement import epsilon_of, statement
-from noiseworthy.reports.findings import rounded_down
 from noiseworthy.reports.html import PAGES
 from noiseworthy.reports.ledger import put_back_line
 from noiseworthy.reports.scales import percent_axis
@@ -115,8 +114,8 @@ class DataSet:
         runs = {spending.run for one in self.clients for spending in one.spendings}
         most = max(self.clients, key=lambda one: one.spent)
         return [
-            Key("lifetime epsilon", span((b.epsilon for b in budgets), lambda v: number(v, 6)),
-                f"delta {span(b.delta for b in budgets)} per {budgets[0].unit}"),
+            Key("lifetime epsilon", span((b.epsilon for b in budgets), lambda v: rounded_up(v, 6)),
+                f"delta {span((b.delta for b in budgets), rounded_up)} per {budgets[0].unit}"),
             Key("spent at most", percent_up(most.spent), f"epsilon {rounded_up(_epsilon(most))}"),
             Key("epsilon left for a training", rounded_down(min(one.epsilon_left for one in self.clients)),
                 "of the client with least"),
@@ -129,8 +128,8 @@ class DataSet:
         return [
             {
                 "client": shown(one.account.client),
-                "lifetime epsilon": number(one.account.epsilon, 6),
-                "delta": number(one.account.delta),
+                "lifetime epsilon": rounded_up(one.account.epsilon, 6),
+                "delta": rounded_up(one.account.delta),
                 "spent": percent_up(one.spent),
                 "held for runs": percent_up(one.held / WHOLE) if one.held else "",
                 "left": _down(one.left),

@@ -60,7 +60,7 @@ def of_several(record: RunRecord) -> str:
     if record.claim is None or not record.claim.several:
         return ""
     several = [f"{one.records} cost epsilon {span(one.epsilon, rounded_up)}" for one in record.claim.several]
-    delta = span(row.delta for row in record.plan.privacy.clients)
+    delta = span((row.delta for row in record.plan.privacy.clients), rounded_up)
     return f"Of the records of one person at one client, {' and '.join(several)} together, at delta {delta}."
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
-from noiseworthy._wording import about, count, number, percent, rounded_up
+from noiseworthy._wording import about, count, percent_up, rounded_up
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.style import MUTED, TONES, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RoundPart, RunRecord
@@ -93,7 +93,7 @@ def network_clauses(record: RunRecord) -> list[Clause]:
         return []
     owners, ended = network.owners, network.ended
     told = tuple(
-        f"{one.client}: {percent(one.spent)} of epsilon {number(one.epsilon, 6)} for "
+        f"{one.client}: {percent_up(one.spent)} of epsilon {rounded_up(one.epsilon, 6)} for "
         f"{one.data_set}, ledger head {one.head[: one.head.index(':') + 13]}"
         for one in owners[:_SHOWN]
     )
@@ -137,4 +137,4 @@ def _told(one: Standing) -> tuple[str, ...]:
     about = one.about
     budget = f"{about.mechanism} {rounded_up(about.epsilon)}"
     entries = f"{int(about.head.split(':')[0]):,} entries"
-    return f"{about.records:,}", budget, number(about.delta), percent(about.spent), entries
+    return f"{about.records:,}", budget, rounded_up(about.delta), percent_up(about.spent), entries

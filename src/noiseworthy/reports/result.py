@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from noiseworthy._wording import count, finite, level, number, span
+from noiseworthy._wording import count, finite, level, number, rounded_up, span
 from noiseworthy.methods.words import Key
 from noiseworthy.reports import at_home, findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
@@ -75,7 +75,7 @@ def budget(record: RunRecord) -> str:
     privacy = record.plan.privacy
     if not privacy.private:
         return "without privacy"
-    return f"at epsilon {span((row.epsilon for row in privacy.clients), lambda value: number(value, 6))}"
+    return f"at epsilon {span((row.epsilon for row in privacy.clients), lambda e: rounded_up(e, 6))}"
 
 
 def verdict(record: RunRecord) -> str | None:

@@ -8,8 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import rounded_up
-from noiseworthy.audit.audits import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.reports.tables import of_verdicts, panel
 
 Record = dict[str, Any]

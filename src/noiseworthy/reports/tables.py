@@ -354,8 +354,8 @@ def _budget(plan: PlanPart) -> str:
     if not privacy.private:
         return "none: every upload is in the clear"
     rows = privacy.clients
-    epsilon = span((row.epsilon for row in rows), lambda e: number(e, 6))
-    delta = span((row.delta for row in rows), lambda d: number(d, 6))
+    epsilon = span((row.epsilon for row in rows), lambda e: rounded_up(e, 6))
+    delta = span((row.delta for row in rows), lambda d: rounded_up(d, 6))
     spent = findings.spent_words([row.spent_epsilon for row in rows])
     return f"epsilon {epsilon}, delta {delta} per {privacy.unit} ({privacy.relation}); spends {spent}"
 
@@ -367,7 +367,7 @@ def _own_budgets(record: RunRecord) -> str:
     if not privacy.private or len(set(epsilons)) == 1:
         return ""
     owned = zip(record.client_names, epsilons, strict=True)
-    shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
+    shown = [f"{shortened(name, 40)}: {rounded_up(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")
 

@@ -10,17 +10,8 @@ from typing import Any
 import numpy as np
 
 from noiseworthy._json import strict_json
-from noiseworthy.audit.audits import (
-    CONFIDENCE,
-    FALSE_ALARM,
-    TRIALS,
-    Audit,
-    Check,
-    Effort,
-    Progress,
-    audit,
-    rounded_down,
-)
+from noiseworthy._wording import rounded_down
+from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, TRIALS, Audit, Check, Effort, Progress, audit
 from noiseworthy.audit.families import tradeoff
 from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of

@@ -14,10 +14,11 @@ from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.occupied import check_ours, held
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.prices import buys
 from noiseworthy.studies.record import Record, beside_kept, save_record, with_training
-from noiseworthy.studies.run_folder import check_goes_on, opened_ledger
+from noiseworthy.studies.run_folder import check_goes_on, kept_in, opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
-from noiseworthy.studies.run_ledger import SharedLedger, entered
+from noiseworthy.studies.run_ledger import Owners, SharedLedger, entered
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import check_begins, train
 from noiseworthy.studies.two_stages import OnCurves, untold
@@ -93,7 +94,13 @@ def train_in(
         # before the first release: a run that is killed at any moment after it is known by plan and study
         file.save(folder)
         save_record(record, folder)
+        books = folder / LEDGER if ledger is None else ledger.path
         if not made.train:
+            if buys(made):  # it was released while planning, whatever the plan made of it
+                plans, owners = [made] * len(table.seeds), Owners(federation.name, federation.clients)
+                with kept_in(folder, mark, plans, table.seeds, owners, ledger=ledger):
+                    record |= _ledger_of(books, mark)
+                save_record(record, folder)
             return record
         started = time.monotonic()
         run = train(
@@ -104,7 +111,7 @@ def train_in(
         record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
         record = deliver(prepared, run.theta[0], record, table.seeds, folder)
         record = with_home(prepared, run.theta[0], record, table.seeds[0])
-        record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
+        record |= _ledger_of(books, mark)
         save_record(record, folder)
         return record
 

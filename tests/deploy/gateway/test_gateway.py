@@ -6,6 +6,7 @@ import re
 import struct
 import time
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -86,13 +87,26 @@ def test_runs_spend_the_same_budget(gateway):
     assert [isinstance(reply, Uploaded) for reply in replies] == [True, True, False]
 
 
-def test_a_grid_too_coarse_for_delta_is_refused(gateway):
-    """The surcharge is held against the release's own part of delta."""
-    accepted = gateway.accepted(request())
+@pytest.mark.parametrize("noise", [2 * 0.1 / 91, 1.0])
+def test_a_grid_too_coarse_for_delta_is_refused(gateway, noise):
+    """At (1 + e^epsilon) P / 24 s^2 above the release's part of what noise leaves of delta, by mpmath."""
+    accepted = gateway.accepted(request(noise=noise))
     (one,) = accepted.job.sums
-    assert share_of(one.release, gateway.account, DeployedNoise("gaussian", 2.0**32), P) == accepted.share
+    account, (epsilon, drawn) = gateway.account, (8, float(gaussian_mu(8.0, 1e-5)) / (1 + 2**-20))
+    spare = 1e-5 - delta(epsilon, drawn)
+    least = float(mpmath.sqrt((1 + mpmath.exp(epsilon)) * P / 24 / spare * WHOLE / accepted.share))
+    enough, less = (DeployedNoise("gaussian", part * least) for part in (1.001, 0.999))
+    assert share_of(one.release, account, enough, P) == accepted.share
     with pytest.raises(ValueError, match="too coarse"):
-        share_of(one.release, gateway.account, DeployedNoise("gaussian", 2.0**10), P)
+        share_of(one.release, account, less, P)
+
+
+def delta(epsilon: float, mu: float) -> float:
+    """Of Gaussian noise, in fifty digits."""
+    with mpmath.workdps(50):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        far, near = (mpmath.ncdf(-epsilon / mu + sign * mu / 2) for sign in (-1, 1))
+        return float(near - mpmath.exp(epsilon) * far)
 
 
 def test_a_budget_for_the_whole_owner_is_not_spent_on_single_records(gateway_of):
