@@ -326,7 +326,8 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
 
 
 def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
-    labels, classes = finite(values, f"{who} has labels"), count("classes", classes, remedy="give their number")
+    labels = finite(values, f"{who} has labels")
+    classes = count("classes", classes, remedy="give their number")
     if np.any(bad := (labels < 0) | (labels >= classes) | (labels != np.floor(labels))):
         raise DataError(
             f"{who} has a label {labels[bad][0]:g}; labels must be whole numbers in 0..{classes - 1}"
