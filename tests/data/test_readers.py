@@ -15,6 +15,7 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.datasets import FRAME
+from noiseworthy.data.frames import of_frame
 from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_columns
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
@@ -217,6 +218,13 @@ def test_a_header_may_be_longer_than_a_cell_of_the_csv_module(tmp_path):
     (tmp_path / "genes.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
     table, _ = read_columns(tmp_path / "genes.csv", cells=True)
     assert [*table] == names
+
+
+def test_gaps_among_objects_are_none_and_the_frame_stays_as_it_was():
+    frame = pd.DataFrame({"note": pd.Series([1, "x", float("nan"), pd.NaT], dtype=object)})
+    before = frame.copy()
+    assert of_frame(frame)["note"].tolist() == [1, "x", None, None]
+    pd.testing.assert_frame_equal(frame, before)
 
 
 def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
