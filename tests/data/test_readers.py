@@ -18,7 +18,6 @@ from noiseworthy.data.datasets import FRAME
 from noiseworthy.data.frames import of_frame
 from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_columns
 from noiseworthy.data.schema import read_schema
-from noiseworthy.data.schema.values import keys
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.studies.loading import parse_study
@@ -219,19 +218,6 @@ def test_a_header_may_be_longer_than_a_cell_of_the_csv_module(tmp_path):
     (tmp_path / "genes.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
     table, _ = read_columns(tmp_path / "genes.csv", cells=True)
     assert [*table] == names
-
-
-def test_a_letter_is_the_same_however_a_system_writes_it(tmp_path):
-    """macOS writes names of files, and tables made of them, with marks apart from their letters."""
-    apart = "gro\N{COMBINING DIAERESIS}ße"
-    for name, write in (("a.csv", pd.DataFrame.to_csv), ("a.xlsx", pd.DataFrame.to_excel)):
-        write(pd.DataFrame({apart: [apart, "x"]}), tmp_path / name, index=False)
-        table, _ = read_columns(tmp_path / name, cells=True)
-        assert [*table] == ["größe"]
-        assert keys(table["größe"]) == ["größe", "x"]
-    (tmp_path / "b.csv").write_text(f"größe,{apart}\n1,2\n")
-    with pytest.raises(DataError, match="two columns are called 'größe'"):
-        read_columns(tmp_path / "b.csv", cells=True)
 
 
 def test_gaps_among_objects_are_none_and_the_frame_stays_as_it_was():

@@ -9,7 +9,6 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 from warnings import catch_warnings
 
 import numpy as np
@@ -114,9 +113,8 @@ def of_frame(frame: Any) -> Arrays:
         import pyarrow as pa
 
         frame = pa.table(frame).to_pandas()
-    named = [normalize("NFC", str(name)) for name in frame.columns]  # some systems write ü as u and two dots
-    _check_once(named)
-    return {name: _plain(frame[as_written]) for name, as_written in zip(named, frame.columns, strict=True)}
+    _check_once(map(str, frame.columns))
+    return {str(name): _plain(frame[name]) for name in frame.columns}
 
 
 def _check_once(names: Iterable[str]) -> None:
@@ -140,7 +138,7 @@ def of_rows(names: Sequence[Any], rows: Iterable[Sequence[Any]], name: str, *, c
         >>> of_rows(["age", "sex"], [(61, "f"), (None, "m")], "ward", cells=False)["age"].tolist()
         [61.0, nan]
     """
-    known = ["" if one is None else normalize("NFC", str(one).strip()) for one in names]
+    known = ["" if one is None else str(one).strip() for one in names]
     if wrong := [one for one, times in Counter(known).items() if not one or times > 1]:
         said = f"two columns called {wrong[0]!r}" if wrong[0] else "a column without a name"
         raise DataError(f"{name} has {said}; give every column a name of its own in the first row")
