@@ -92,6 +92,7 @@ class Federation:
         Raises:
             DataError: no clients, two of one name or one without records, lengths, shapes or types that
                 differ, NaN or infinite values, labels outside 0..classes-1 or of a shape that does not fit.
+            InvalidInput: classes that are no whole number.
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")

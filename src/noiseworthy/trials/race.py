@@ -258,7 +258,8 @@ def _entered(
     for kind in dict.fromkeys((own, untreated)) if rung.gentler else (own,):
         found += [Candidate(one, kind) for one in _variants(space, first, rung)]
     if rung.cheaper:
-        found += [Candidate(one, own) for one in _accelerated(space, first, steep)]
+        variants = _ACCELERATED_STEEP if steep else _ACCELERATED
+        found += [Candidate(one, own) for one in _accelerated(space, first, variants)]
     return list(dict.fromkeys(found))
 
 
@@ -272,11 +273,11 @@ def _variants(space: Space, setting: Setting, rung: Rung) -> Iterable[Setting]:
             yield _with(setting, passes=_moved(setting.passes, fewer))
 
 
-def _accelerated(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
-    """The setting with fewer passes and a momentum, where both are free and fewer there are."""
+def _accelerated(space: Space, setting: Setting, variants: Iterable[tuple[int, float]]) -> Iterable[Setting]:
+    """The setting with fewer passes and a momentum, where both are free and more than one pass is made."""
     free = "momentum" in space.method.levers and space.momentum is None and space.rounds is None
     if free and setting.passes > 1:
-        for fewer, momentum in _ACCELERATED_STEEP if steep else _ACCELERATED:
+        for fewer, momentum in variants:
             yield _with(setting, passes=_moved(setting.passes, fewer), momentum=momentum)
 
 
