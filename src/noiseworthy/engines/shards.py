@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +18,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.kept import rows_of
 from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.rows import preparing
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""
@@ -62,7 +61,7 @@ class Shards(NamedTuple):
         With `condensed`, clients of a least-squares model keep their moments instead of their records.
         """
         shape = federation.x.shape
-        prepare = _preparing(task)
+        prepare = preparing(task)
         test = prepare(_placed(federation.test_x)), _placed(federation.test_y)
         if isinstance(federation.x, Ragged) and isinstance(federation.y, Ragged):
             return cls(FlatRecords.of(federation.x, federation.y, task, condensed=condensed), *test)
@@ -142,20 +141,6 @@ def _placed(array: NDArray) -> Array:
     """A copy on the device; `jnp.asarray` would compile a program for each shape."""
     # device_put may share the memory of an array, which a caller may change in place later
     return jax.device_put(np.array(array))
-
-
-@lru_cache(maxsize=64)
-def _preparing(task: Task) -> Callable[..., Array]:
-    """`task.prepare` as one program for all federations of one size; those of old tasks are let go.
-
-    With `clients`, rows are told apart by client in the same program: done later, that copies all of them.
-    """
-
-    def prepare(x: Array, clients: int | None = None) -> Array:
-        rows = task.prepare(x)
-        return rows if clients is None else rows.reshape(clients, -1, *rows.shape[1:])
-
-    return jax.jit(prepare, static_argnames="clients")
 
 
 def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:

@@ -229,6 +229,8 @@ class SearchSpace:
         plan: of a setting, from what is free, the problem (whose clip is ignored), the model and typical
             gradients. It raises InvalidInput or UnsoundClaim where resources, schedule or proof forbid it.
         decided: counts of a plan, by their keys in the table.
+        any_width: whether plans ask nothing of the number of parameters, and uploads are sums of gradients of
+            records with noise of its own for each: trials train models of unlike widths side by side then.
     """
 
     grid: Grid
@@ -236,6 +238,7 @@ class SearchSpace:
     levers: frozenset[Lever]
     plan: Callable[[Free, Problem, Task, GradientScale, Setting], Plan]
     decided: Callable[[Plan], dict[str, Any]]
+    any_width: bool = False
 
 
 ONE_GRADIENT_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (3, 10, 30, 100, 300))

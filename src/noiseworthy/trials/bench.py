@@ -184,7 +184,7 @@ class Bench:
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
             proxies = self.proxies(kind)
-            alike = _of_one_shape(proxies)
+            alike = _of_one_shape(proxies, any_width=space.method.any_width)
             results = on_each(
                 [[proxies[j] for j in few] for few in alike],
                 lambda group, few=few: self._on(group, space, few, seeds, tuned),
@@ -215,14 +215,17 @@ class Bench:
         ]
 
 
-def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
-    """Places of proxies whose models and plans are the same: as many parameters, and as many classes.
+def _of_one_shape(proxies: Sequence[Proxy], *, any_width: bool) -> list[list[int]]:
+    """Places of proxies whose plans and programs are the same: as many classes, and as many parameters.
 
-    Networks see records against public data as they train, and these are others on each proxy.
+    Of `any_width`, as many with columns of zeros. Networks see records against public data as they train, and
+    these are others on each proxy.
     """
 
     def kind(place: int) -> tuple[object, ...]:
         task, records = proxies[place].task, proxies[place].records
+        if any_width and (wide := proxies[place].wide) is not None:
+            return wide, _radius(task)
         apart = None if isinstance(task, LinearModel) else place
         return task.dimension, records.record_shape, records.classes, apart
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.proxies import DEALS, Deal, Proxy, on_each
 from noiseworthy.trials.rotated import Rotated
+from noiseworthy.trials.widened import Narrow, places
 
 N = TypeVar("N", bound=NoisedUploads)
 Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
@@ -99,15 +100,15 @@ def of_each(
     """
     shape = (len(proxies), len(plans), len(seeds))
     first, *others = blank(shape, proxies[0].facts.metric != "loss")
-    every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
+    every: list[Any] = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     if models:
-        every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
-    for places, width in _alike(plans, proxies[0].task, shares):
-        few = [one for i in places if (one := plans[i]) is not None]
+        every.append([np.full((*shape[1:], proxy.task.dimension), np.nan) for proxy in proxies])
+    for chosen, width in _alike(plans, proxies[0].task, shares):
+        few = [one for i in chosen if (one := plans[i]) is not None]
         for j, found in enumerate(_side_by_side(proxies, few, width, seeds, shares)):
             found = (*found[:-1], proxies[j].whole(found[-1])) if models else found
             for known, its in zip(every, found, strict=False):
-                known[j, places] = its
+                known[j][chosen] = its
     return list(zip(*every, strict=True))
 
 
@@ -231,10 +232,9 @@ def _runs(
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
-    tried = {
-        key: [_tried(first, different[key], one, rotates=rotates) for one in every]
-        for key, every in made.items()
-    }
+    wide = first.wide if method(plans[0].algorithm).space.any_width else None
+    seen = Rotated.of(cast(LinearModel, first.bare)) if rotates else wide
+    tried = {key: [_tried(first, different[key], one, seen) for one in every] for key, every in made.items()}
     roomy = [one for plan in plans for one in tried[id(plan)] * (len(seeds) // len(tried[id(plan)]))]
     every = list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
@@ -246,7 +246,12 @@ def _runs(
         shards = deal.condensed if roomy[0].condensed else deal.shards
         if rotates:
             shards = proxy.rotated(number)
-        return deal, simulate(roomy, planned, shards, at, every, start=start, together=together)
+        if wide is None:
+            return deal, simulate(roomy, planned, shards, at, every, start=start, together=together)
+        task, shards = cast(LinearModel, proxy.task), proxy.widened(number)
+        its = together._replace(stacked=Narrow.of(together.stacked, task, wide.features))
+        run = simulate(roomy, planned, shards, at, every, start=start, together=its)
+        return deal, replace(run, theta=run.theta[:, places(task, wide.features)])
 
     return on_each(proxies, run)
 
@@ -297,14 +302,14 @@ def _made(proxy: Proxy, plan: Plan, seeds: Sequence[int]) -> list[Algorithm]:
     return [replace(one, task=proxy.bare) for one in made] if proved else made
 
 
-def _tried(proxy: Proxy, plan: Plan, made: Algorithm, *, rotates: bool) -> Algorithm:
-    """The algorithm with its share of noise.
+def _tried(proxy: Proxy, plan: Plan, made: Any, seen: LinearModel | None) -> Algorithm:
+    """The algorithm with its share of noise, for records as they are `seen`, or as they are.
 
     All average, and all that may be steered are, if only by nothing, and schedules have room for many rounds,
     so that one program serves every plan.
     """
-    if rotates and isinstance(made, FedSGDDPC) and isinstance(made.task, LinearModel):
-        made = replace(_as_gaussian(made, plan), task=Rotated.of(made.task))
+    if seen is not None:
+        made = replace(_as_gaussian(made, plan) if isinstance(seen, Rotated) else made, task=seen)
     (made,) = padded([made], _HORIZON)
     if "steering" in method(plan.algorithm).space.levers:
         made = steered(made, plan)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax
 from noiseworthy.data import Records
+from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
@@ -28,12 +29,15 @@ from noiseworthy.trials.public import public_records, same_data
 from noiseworthy.trials.rotated import back, can_rotate, directions_of, rotated
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.typical import Home
+from noiseworthy.trials.widened import widened
 
 T = TypeVar("T")
 P = TypeVar("P")
 DEALS = 4
 """Ways in which public records are dealt out: trials of other seeds see other records of other clients."""
 _SEED = 20
+_MOST_WIDENED = 2
+"""Times its features that a model has columns at most: more take longer than another program to compile."""
 _SIGNS = (-1, 1)
 """A told mean is off by a deviation of its noise, above or below: no lucky draw."""
 
@@ -64,6 +68,7 @@ class Proxy:
         records: made to look like those of the study.
         task: the study's model for them.
         noise_factor: what noise is multiplied by, below 1 where clients were left out.
+        room: features of the widest of the proxies of like models; 0 where all of them have as many.
         homes: typical owners of deals, where shared models are tuned; filled when they are first asked for.
     """
 
@@ -71,8 +76,9 @@ class Proxy:
     records: Records
     task: Task
     noise_factor: float
+    room: int = 0
     _deals: dict[int, Deal] = field(default_factory=dict, repr=False)
-    _rotated: dict[int, Shards] = field(default_factory=dict, repr=False)
+    _seen: dict[int, Shards] = field(default_factory=dict, repr=False)
     homes: dict[int, list[Home]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -116,6 +122,18 @@ class Proxy:
             return self.task
         return replace(self.task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False, start=())
 
+    @property
+    def wide(self) -> LinearModel | None:
+        """The bare model with columns of zeros up to `room`, where it has room and its records are padded."""
+        if not self.room or not isinstance(self.bare, LinearModel):
+            return None
+        padded = not isinstance(self.deal().shards.train, FlatRecords)
+        return replace(self.bare, features=self.room) if padded else None
+
+    def widened(self, number: int) -> Shards:
+        """The records of a deal with these columns, made when first asked for."""
+        return self._as_seen(number, lambda shards: widened(shards, cast(LinearModel, self.task), self.room))
+
     def start_of(self, numbers: int) -> NDArray[np.float32] | None:
         """Where its linear models of so many numbers start, of whole records or along few directions."""
         if not isinstance(self.task, LinearModel):
@@ -135,16 +153,19 @@ class Proxy:
 
     def rotated(self, number: int) -> Shards:
         """The records of a deal along the main directions, rotated when first asked for."""
-        place = number % DEALS
-        if place not in self._rotated:
-            self._rotated[place] = rotated(self.deal(place).shards, self.directions, self.problem.norm)
-        return self._rotated[place]
+        return self._as_seen(number, lambda shards: rotated(shards, self.directions, self.problem.norm))
 
     def whole(self, theta: NDArray[np.floating]) -> NDArray[np.floating]:
         """Models, shape (..., p), of the records as they are, where `theta` is of rotated ones, too."""
         if not isinstance(self.task, LinearModel) or theta.shape[-1] == self.task.dimension:
             return theta
         return back(theta, self.task, self.directions)
+
+    def _as_seen(self, number: int, see: Callable[[Shards], Shards]) -> Shards:
+        place = number % DEALS
+        if place not in self._seen:
+            self._seen[place] = see(self.deal(place).shards)
+        return self._seen[place]
 
     def _dealt(self, seed: int) -> Deal:
         most = RECORDS if isinstance(self.task, LinearModel) else RECORDS_OF_NETWORKS
@@ -186,7 +207,21 @@ def make_proxies(
             f"{own[0]} is the private data of this study and cannot be called public; "
             "remove it from [planning] public"
         )
-    return [Proxy.of(facts, source, treatment, data_dir) for source in sources]
+    return _with_room([Proxy.of(facts, source, treatment, data_dir) for source in sources])
+
+
+def _with_room(proxies: Sequence[Proxy]) -> list[Proxy]:
+    """Linear models that differ in their features alone, by up to twice as many, get as many in trials."""
+    rooms: dict[int, int] = {}
+    widest: dict[Task, int] = {}
+    linear = [(i, one.task) for i, one in enumerate(proxies) if isinstance(one.task, LinearModel)]
+    for i, task in sorted(linear, key=lambda pair: -pair[1].features):
+        kind = replace(task, features=1, preparation=AS_THEY_ARE, start=())
+        if _MOST_WIDENED * task.features < widest.setdefault(kind, task.features):
+            widest[kind] = task.features
+        rooms[i] = widest[kind]
+    unlike = {room for i, task in linear if (room := rooms[i]) != task.features}
+    return [replace(one, room=rooms[i]) if rooms.get(i) in unlike else one for i, one in enumerate(proxies)]
 
 
 def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy.data import Records
 from noiseworthy.home.base import Own, Real
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.preparation import preparing
+from noiseworthy.tasks.rows import preparing
 from noiseworthy.trials.dealing import TEST_RECORDS, dealt, real_owners
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 

@@ -58,6 +58,7 @@ SPACE = SearchSpace(
     levers=frozenset({"momentum", "weighting", "cohorts", "decay", "steering", "centring"}),
     plan=plan,
     decided=rounds_and_clients,
+    any_width=True,
 )
 
 

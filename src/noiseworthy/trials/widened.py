@@ -1,0 +1,96 @@
+"""Stand-ins of unlike widths in one program: narrower ones have columns of zeros, whose weights get no noise.
+
+Such a weight moves no output and has no gradient. Without noise it stays where it starts, at 0, and the other
+weights are trained as those of the narrow model are, with the noise that is drawn for them there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy._jax import Array, jax, jnp
+from noiseworthy.engines.shards import Shards
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.around import Around, own_state
+from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.tasks.linear import LinearModel
+
+
+class Kept(NamedTuple):
+    """The memory of the algorithm, and nothing beside it."""
+
+    own: Memory
+
+
+class Narrow(Around):
+    """An algorithm of a wide model whose columns of zeros get no noise; all else is the algorithm's.
+
+    Attributes:
+        algorithm: of the wide model.
+        drawn: which number of a draw of noise each weight gets, shape (p,).
+        sees: whether its column is the narrow model's, shape (p,).
+    """
+
+    algorithm: Algorithm
+    drawn: Numbers
+    sees: Numbers
+
+    @classmethod
+    def of(cls, stacked: Algorithm, task: LinearModel, room: int) -> Self:
+        """Around trainings, leaves of shape (S, ...), for a narrow model with columns up to so many features."""
+        kept, trainings = places(task, room), len(stacked.cohorts)
+        drawn = np.zeros((trainings, (room + (task.bias > 0)) * task.outputs), np.int32)
+        drawn[:, kept] = np.arange(len(kept))
+        sees = np.zeros(drawn.shape, bool)
+        sees[:, kept] = True
+        return cls(stacked, drawn, sees)
+
+    def init(self, theta: Array) -> ServerState:
+        """The algorithm's start."""
+        start = self.algorithm.init(theta)
+        return start._replace(memory=Kept(start.memory))
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The update with the algorithm's noise where the narrow model has weights."""
+        noise = self.algorithm.privatize(own_state(state), jnp.zeros_like(update), client, key)
+        return update + self._seen(noise)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The algorithm's where the narrow model has weights."""
+        return self._seen(self.algorithm.aggregate_noise(own_state(state), cohort, key))
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The algorithm's."""
+        after = self.algorithm.aggregate(own_state(state), total)
+        return after._replace(memory=Kept(after.memory))
+
+    def model(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.model(own_state(state))
+
+    def _seen(self, noise: Array) -> Array:
+        return jnp.where(self.sees, noise[self.drawn], 0.0)
+
+
+def places(task: LinearModel, room: int) -> NDArray[np.int64]:
+    """Where the weights of a model lie among those of one of so many features: the intercepts come last.
+
+    Example:
+        >>> places(LinearModel(2, 1, "logistic", bias=1.0), 4)
+        array([0, 1, 4])
+    """
+    rows = np.append(np.arange(task.features), np.full(int(task.bias > 0), room))
+    return (rows[:, None] * task.outputs + np.arange(task.outputs)).ravel()
+
+
+def widened(shards: Shards, task: LinearModel, room: int) -> Shards:
+    """Padded records with columns of zeros after their features, up to so many."""
+
+    def wide(x: Array) -> Array:
+        return jax.device_put(np.insert(np.asarray(x), [task.features] * (room - task.features), 0, axis=-1))
+
+    groups = tuple(one._replace(train=one.train._replace(x=wide(one.train.x))) for one in shards.groups)
+    return Shards(shards.train._replace(x=wide(shards.train.x)), wide(shards.test_x), shards.test_y, groups)
