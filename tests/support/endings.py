@@ -16,5 +16,5 @@ def outcomes(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Final loss over the untrained one, and score, of any plans, shape (plans, seeds)."""
-    loss, score = courses(proxy, plans, seeds, LAST)
+    ((loss, score),) = courses([proxy], plans, seeds, LAST)
     return loss[..., -1], score

@@ -22,6 +22,8 @@ from noiseworthy.tasks.rows import preparing
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""
+_FEW = 1024
+"""Records up to which all federations of one kind share a program that prepares them."""
 _MOST_BYTES = 2**28
 """Of prepared records that are kept for the next training of the same records."""
 
@@ -61,8 +63,7 @@ class Shards(NamedTuple):
         With `condensed`, clients of a least-squares model keep their moments instead of their records.
         """
         shape = federation.x.shape
-        prepare = preparing(task)
-        test = prepare(_placed(federation.test_x)), _placed(federation.test_y)
+        test = _rows(task, federation.test_x), _placed(federation.test_y)
         if isinstance(federation.x, Ragged) and isinstance(federation.y, Ragged):
             return cls(FlatRecords.of(federation.x, federation.y, task, condensed=condensed), *test)
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
@@ -71,7 +72,7 @@ class Shards(NamedTuple):
             flat = rows_of(task, records)
             x = flat.reshape(*shape[:2], *flat.shape[1:])
         else:
-            x = prepare(_placed(records), clients=shape[0])
+            x = _rows(task, records, shape[0])
         mask = _placed((np.arange(shape[1]) < federation.sizes[:, None]).astype(np.float32))
         train = Batch(x, _placed(federation.y), mask)
         groups: tuple[Group, ...] = ()
@@ -100,8 +101,9 @@ class Shards(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Numbers that one client holds as features."""
-        return self.of(0)[0].size
+        """Numbers that one client holds as features; of records end to end, the first."""
+        flat = isinstance(self.train, FlatRecords)
+        return self.of(0)[0].size if flat else self.train[0].size // self.clients
 
 
 _last: list[tuple[tuple[object, ...], Shards]] = []
@@ -141,6 +143,16 @@ def _placed(array: NDArray) -> Array:
     """A copy on the device; `jnp.asarray` would compile a program for each shape."""
     # device_put may share the memory of an array, which a caller may change in place later
     return jax.device_put(np.array(array))
+
+
+def _rows(task: Task, x: NDArray, clients: int | None = None) -> Array:
+    """Prepared records, told apart by client if it is said of how many; few in a batch of one size."""
+    if len(x) >= _FEW or not isinstance(task, LinearModel) or task.preparation.features is not None:
+        return preparing(task)(_placed(x), clients=clients)
+    filled = np.zeros((_FEW, *x.shape[1:]), x.dtype)
+    filled[: len(x)] = x
+    rows = np.asarray(preparing(task)(filled))[: len(x)]
+    return _placed(rows if clients is None else rows.reshape(clients, -1, *rows.shape[1:]))
 
 
 def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:

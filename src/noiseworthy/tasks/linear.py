@@ -153,8 +153,8 @@ class LinearModel:
     def initial(self, key: Array) -> Array:
         """The origin, but for `start`, shape (p,): the loss is convex, so the key is not needed."""
         # the bias is the last feature, so that its weights are the last numbers of theta
-        zeros = jnp.zeros(self.dimension - len(self.start), jnp.float32)
-        return jnp.append(zeros, jnp.array(self.start, jnp.float32) / (self.bias or 1.0))
+        zeros = np.zeros(self.dimension - len(self.start), np.float32)
+        return jnp.asarray(np.append(zeros, np.array(self.start, np.float32) / np.float32(self.bias or 1)))
 
     def prepare(self, x: Array) -> Array:
         """Records as rows: as `preparation` leaves them, scaled to the norm, with the bias appended.

@@ -184,7 +184,7 @@ class Bench:
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
             proxies = self.proxies(kind)
-            alike = _of_one_shape(proxies, any_width=space.method.any_width)
+            alike = self.alike(space, kind)
             results = on_each(
                 [[proxies[j] for j in few] for few in alike],
                 lambda group, few=few: self._on(group, space, few, seeds, tuned),
@@ -196,6 +196,10 @@ class Bench:
                             known[j, places] = found
             on_progress((done + 1) / len(kinds))
         return scores
+
+    def alike(self, space: Space, treatment: Treatment | None) -> list[list[int]]:
+        """Places of the proxies that share plans and programs, records prepared in one way."""
+        return _of_one_shape(self.proxies(treatment), any_width=space.method.any_width)
 
     def _on(
         self,
@@ -275,17 +279,16 @@ def _gradients(task: Task, theta: Array, batches: Batch) -> Array:
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     """Mean norms of gradients at the start, of records and of a client's mean, and what a step gains."""
-    task, theta = proxy.bare, proxy.task.initial(jax.random.key(0))
-    deal = proxy.deal()
-    train = _stacked(deal.shards)
-    x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))
-    real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
+    deal, task = proxy.deal(), proxy.wide or proxy.bare
+    theta = proxy.start_of(task.dimension)
+    theta = proxy.task.initial(jax.random.key(0)) if theta is None else theta
+    train = _stacked(proxy.widened(0) if proxy.wide else deal.shards)
+    x, y, mask = (np.asarray(leaf).reshape(-1, 1, *leaf.shape[2:]) for leaf in train)
+    real = np.flatnonzero(mask > 0)
     few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]
 
-    gradients = np.asarray(
-        _gradients(task, theta, Batch(x[few][:, None], y[few][:, None], jnp.ones((len(few), 1))))
-    )
-    means = np.asarray(_gradients(task, theta, train))
+    single = Batch(*jax.device_put((x[few], y[few], np.ones((len(few), 1), np.float32))))
+    gradients, means = (np.asarray(_gradients(task, theta, batches)) for batches in (single, train))
     order = 1 if norm == "l1" else 2
     unit = deal.untrained_loss if proxy.facts.classes is None else 1.0
     sizes = [

@@ -65,14 +65,14 @@ def constant_score(proxy: Proxy) -> float:
 
 
 def courses(
-    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Losses over the untrained one along the rounds of any plans, and their final scores.
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Losses over the untrained one along the rounds of any plans, and their final scores, on each proxy.
 
     A score is the metric that the study names; where it names none, accuracy, or R^2 of a regression.
 
     Args:
-        proxy: to train on.
+        proxies: to train on, of one shape.
         plans: what to train.
         seeds: of noise.
         shares: of a plan's rounds after which it is scored, rising, the last being 1.
@@ -80,8 +80,8 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and scores of shape (plans, seeds).
     """
-    loss, score, *named = of_each([proxy], plans, seeds, shares)[0]
-    return loss, named[0] if named else score
+    every = of_each(proxies, plans, seeds, shares)
+    return [(loss, named[0] if named else score) for loss, score, *named in every]
 
 
 def of_each(

@@ -12,7 +12,7 @@ which rises and falls with U, so that the theory's best counts stay the best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -206,21 +206,23 @@ class _Sample(NamedTuple):
 
 def _best(designs: Mapping[float, Real], sample: _Sample) -> _Solution:
     """The solution of least error in losses, over everything that is scanned."""
-    bends = [Bend(power, floor * sample.losses.min()) for power in _POWERS for floor in _FLOORS]
-    solutions = [_solved(gamma, rows, bend, sample) for gamma, rows in designs.items() for bend in bends]
-    return min(solutions, key=lambda solution: solution.misfit)
+    return min(_solutions(designs, sample), key=lambda solution: solution.misfit)
 
 
-def _solved(gamma: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
+def _solutions(designs: Mapping[float, Real], sample: _Sample) -> Iterator[_Solution]:
     """Weights of the terms: U is linear in them, and an error in U is one of slope times that in the loss."""
-    losses, importance = sample.losses, sample.importance
-    by = importance * bend.slope(losses)
-    scale = np.maximum(np.abs(rows * by[:, None]).max(axis=0), 1e-300)
     from scipy.optimize import nnls  # here, because it is slow to load
 
-    weights = nnls(rows * by[:, None] / scale, bend.bound(losses) * by)[0] / scale
-    misfit = float(np.sum(np.square(importance * (bend.loss(rows @ weights) - losses))))
-    return _Solution(gamma, bend, weights, misfit)
+    losses, importance = sample.losses, sample.importance
+    bends = [Bend(power, floor * losses.min()) for power in _POWERS for floor in _FLOORS]
+    counted = [(bend, by := importance * bend.slope(losses), bend.bound(losses) * by) for bend in bends]
+    for gamma, rows in designs.items():
+        for bend, by, wanted in counted:
+            weighed = rows * by[:, None]
+            scale = np.maximum(np.abs(weighed).max(axis=0), 1e-300)
+            weights = nnls(weighed / scale, wanted)[0] / scale
+            misfit = float(np.sum(np.square(importance * (bend.loss(rows @ weights) - losses))))
+            yield _Solution(gamma, bend, weights, misfit)
 
 
 def _left_out(designs: Mapping[float, Real], sample: _Sample) -> float:

@@ -17,7 +17,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, courses
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.proxies import Proxy, on_each
+from noiseworthy.trials.proxies import on_each
 from noiseworthy.trials.spaces import Space
 
 PASSES = (1 / 3, 3.0, 0.1)
@@ -125,16 +125,17 @@ def _points(
     task = facts.make_task(facts.record_shape, facts.classes, kind)
     problem, scale = replace(facts.problem, dimension=task.dimension), bench.scale(kind, task)
     asked = [(cell, plan) for cell in cells if (plan := _plan(space, problem, task, scale, cell))]
+    proxies, alike = bench.proxies(kind), bench.alike(space, kind)
 
-    def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        scale = bench.scale(kind, proxy.task)
-        few = space.among(proxy.problem.n_clients, problem.n_clients)
-        plans = [_plan(few, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
-        return courses(proxy, plans, seeds, marks)
+    def on(group: list[int]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        first = proxies[group[0]]
+        scale, few = bench.scale(kind, first.task), space.among(first.problem.n_clients, problem.n_clients)
+        plans = [_plan(few, first.problem, first.task, scale, cell) for cell, _ in asked]
+        return courses([proxies[j] for j in group], plans, seeds, marks)
 
-    losses, accuracies = (
-        np.array(results) for results in zip(*on_each(bench.proxies(kind), on), strict=True)
-    )
+    every = [one for few in on_each(alike, on) for one in few]
+    order = np.argsort([j for group in alike for j in group])
+    losses, accuracies = (np.array(results)[order] for results in zip(*every, strict=True))
     return [_point(plan, cell.factor, losses[:, i], accuracies[:, i]) for i, (cell, plan) in enumerate(asked)]
 
 

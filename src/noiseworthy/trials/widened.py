@@ -40,7 +40,7 @@ class Narrow(Around):
 
     @classmethod
     def of(cls, stacked: Algorithm, task: LinearModel, room: int) -> Self:
-        """Around trainings, leaves of shape (S, ...), for a narrow model with columns up to so many features."""
+        """Around stacked trainings, for a narrow model with columns of zeros up to so many features."""
         kept, trainings = places(task, room), len(stacked.cohorts)
         drawn = np.zeros((trainings, (room + (task.bias > 0)) * task.outputs), np.int32)
         drawn[:, kept] = np.arange(len(kept))
