@@ -274,7 +274,7 @@ def test_public_images_share_plans_and_algorithms_but_not_in_networks(facts_of):
             return make_task(model, shape, classes)
 
         facts = facts_of(sizes=(20, 20), record_shape=(8, 8), classes=10, make_task=of_model)
-        assert _of_one_shape(Bench(facts, ["digits", "prior:0"]).proxies()) == groups
+        assert _of_one_shape(Bench(facts, ["digits", "prior:0"]).proxies(), any_width=True) == groups
 
 
 @pytest.mark.full
@@ -420,7 +420,7 @@ def test_many_laplace_noises_that_none_rules_are_drawn_as_one_gaussian(
     (proxy,) = make_proxies(facts, ["wine"])
     space = space_of("fedsgd-dpc", rounds=asked * 2, clients_per_round=asked, weighting=float(asked == 61))
     plan = space.plan(proxy.problem, proxy.task, Bench(facts, ["wine"]).scale(), ONE)
-    made = courses._tried(proxy, plan, courses._made(proxy, plan, [0])[0], rotates=False)
+    made = courses._tried(proxy, plan, courses._made(proxy, plan, [0])[0], None)
     inner = made.algorithm.algorithm
     assert inner.family == ("gaussian" if alike else "laplace")
     state = made.init(start_of(made.task, jax.random.key(0)))

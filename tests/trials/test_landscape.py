@@ -107,9 +107,9 @@ def test_of_a_network_fewer_are_tried_each_with_one_reach(bench, monkeypatch):
     tried: list[int] = []
     courses = module.courses
 
-    def counted(proxy, plans, *rest):
+    def counted(proxies, plans, *rest):
         tried.append(len(plans))
-        return courses(proxy, plans, *rest)
+        return courses(proxies, plans, *rest)
 
     monkeypatch.setattr(module, "courses", counted)
     monkeypatch.setattr(Bench, "linear", False)

@@ -78,9 +78,7 @@ def test_the_metric_is_that_of_the_models_that_trials_end_in(facts_of, space_of)
     (proxy,) = bench.proxies()
     plan = bench.plan(space, Candidate(ONE))
     found = bench.scores(space, [Candidate(ONE)], [0, 1]).quality[0, 0]
-    algorithms = [
-        courses._tried(proxy, plan, courses._made(proxy, plan, [seed])[0], rotates=False) for seed in (0, 1)
-    ]
+    algorithms = [courses._tried(proxy, plan, courses._made(proxy, plan, [seed])[0], None) for seed in (0, 1)]
     shards = proxy.deal(0).shards
     run = simulate(padded(algorithms, 512), np.array([plan.uploads] * 2), shards, np.array([6]), [0, 1])
     for value, theta in zip(found, run.theta, strict=True):
