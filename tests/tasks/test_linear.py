@@ -13,6 +13,7 @@ from jax_privacy.clipping import clipped_grad
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Batch, LinearModel, Moments, Task
 from noiseworthy.tasks.batch import SAFETY
+from noiseworthy.tasks.linear import _MANY
 
 FEATURES, N, ORDER = 7, 23, {"l1": 1, "l2": 2}
 OUTPUTS = {"softmax": 4, "logistic": 1, "hinge": 1, "squared": 1}
@@ -112,6 +113,24 @@ def test_losses_are_the_textbook_ones_record_by_record(loss, bias):
     spoilt = batch._replace(x=batch.x.at[5:].set(jnp.nan), mask=(jnp.arange(N) < 5).astype(jnp.float32))
     np.testing.assert_allclose(model.losses(theta, batch), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(model.losses(theta, spoilt)[:5], expected[:5], rtol=1e-4, atol=1e-5)
+
+
+@NORMS
+@pytest.mark.parametrize("weights", [{}, {"class_weights": (1.0, 3.0, 0.5, 2.0)}, {"most_weight": 2.0}])
+def test_many_records_whose_layout_is_another_sum_to_what_few_do(norm, weights):
+    """With a record that is not finite and one that is padding among them."""
+    rng = np.random.default_rng(3)
+    model = LinearModel(FEATURES, 4, "softmax", bias=0.3, **weights)
+    x = rng.normal(size=(3 * (_MANY - 1), FEATURES + ("most_weight" in weights))).astype(np.float32)
+    rows = np.array(model.prepare(jnp.asarray(np.abs(x))))
+    rows[5] = np.nan
+    batch = Batch(jnp.asarray(rows), make_labels(model, rng, len(x)), jnp.ones(len(x)).at[7].set(0.0))
+    theta = jnp.asarray(rng.normal(size=model.dimension), jnp.float32)
+    parts = [Batch(*(leaf[i::3] for leaf in batch)) for i in range(3)]
+    assert len(parts[0].x) < _MANY <= len(batch.x)
+    few = sum(np.asarray(model.clipped_gradient_sum(theta, part, 0.5, norm)) for part in parts)
+    many = model.clipped_gradient_sum(theta, batch, 0.5, norm)
+    np.testing.assert_allclose(many, few, rtol=1e-5, atol=1e-5)
 
 
 def test_losses_need_prepared_records():

@@ -30,6 +30,7 @@ class Rung:
     Attributes:
         kept: candidates that enter it from the one before.
         finer: lattice steps to the neighbours that are added; None adds none.
+        longer: lattice steps to more passes that are tried of each, where noise is not steep in replies.
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
         more_seeds: whether there are more where noise is steep in replies, as many as take little longer.
@@ -42,6 +43,7 @@ class Rung:
     finer: int | None
     levers: bool
     seeds: int
+    longer: int = 0
     more_seeds: bool = False
     gentler: bool = False
     cheaper: bool = False
@@ -49,15 +51,15 @@ class Rung:
 
 
 RUNGS = (
-    Rung(kept=10, finer=2, levers=False, seeds=2),
+    Rung(kept=10, finer=2, levers=False, seeds=2, longer=4),
     Rung(kept=6, finer=1, levers=True, seeds=2),
     Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
-_OF_IMAGES = (replace(RUNGS[0], finer=4), replace(RUNGS[1], finer=2), replace(RUNGS[2], seeds=2))
+_OF_IMAGES = (replace(RUNGS[0], finer=4, longer=8), replace(RUNGS[1], finer=2), replace(RUNGS[2], seeds=2))
 """The same of linear models of images, of which trials take long and treatments are many: after a first grid
 of every other value neighbours lie twice as far away."""
 _OF_NETWORKS = (
-    Rung(kept=2, finer=4, levers=False, seeds=1),
+    Rung(kept=2, finer=4, levers=False, seeds=1, longer=8),
     Rung(kept=1, finer=2, levers=True, seeds=1),
     Rung(kept=6, finer=None, levers=False, seeds=2, at_home=True),
 )
@@ -285,6 +287,8 @@ def _around(space: Space, setting: Setting, rung: Rung, steep: bool) -> Iterable
     yield setting
     if rung.finer is not None:
         yield from _neighbours(space, setting, rung.finer)
+    if rung.longer and space.one_gradient and space.rounds is None and not steep:
+        yield _with(setting, passes=_moved(setting.passes, rung.longer))
     if rung.levers:
         yield from _levered(space, setting, steep)
 

@@ -10,8 +10,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 
-_FEW_PASSES, _MANY_PASSES = 10, 30
-"""Passes up to which a race starts with one client a round, too, and with any, where noise is steep in them."""
+_FEW_PASSES = 10
 _GAINS = 4.0
 """Sum of the gains of steering in half of the first settings, which ends well where public data mislead."""
 
@@ -44,12 +43,11 @@ class Space(Free):
             stride: of the values along each axis that is free, every so many-th.
         """
         grid, alone = self.grid, steep and "cohorts" in self.method.levers and self.clients_per_round is None
-        every = [passes for passes in grid.passes if not steep or passes <= _MANY_PASSES]
         steers = "steering" in self.method.levers and self.steering is None
         return [
             Setting(passes, work, clip, reach, steering=gains)
             for gains in ((0.0, _GAINS) if steers else (0.0,))
-            for passes in ((1.0,) if self.rounds else every[::stride])
+            for passes in ((1.0,) if self.rounds else grid.passes[::stride])
             for work in (grid.work[::stride] if self.work is None else (self.work,))
             + ((0.0,) if alone and passes <= _FEW_PASSES else ())
             for clip in (grid.clips[::stride] if self.clip_norm is None else (1.0,))
