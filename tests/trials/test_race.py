@@ -189,6 +189,20 @@ def test_of_few_uploads_half_are_tried_and_of_one_none(facts_of):
 
 
 @pytest.mark.parametrize(
+    ("family", "stated", "longest"),
+    [("gaussian", {}, 100), ("gaussian", {"rounds": 9}, 30), ("laplace", {}, 10**1.75)],
+)
+def test_of_the_best_three_times_the_passes_are_tried_where_noise_is_not_steep(
+    facts_of, family, stated, longest
+):
+    """The first grid ends at thirty."""
+    best, space = replace(BEST, passes=30.0), replace(FREE, **stated)
+    assert max(one.passes for one in FREE.first()) == 30
+    found = _entered(Planted(facts_of(family), [best]), space, [Candidate(best)], RUNGS[0], None)
+    assert max(one.setting.passes for one in found) == pytest.approx(longest)
+
+
+@pytest.mark.parametrize(
     ("doubts", "taken"), [(0.0, 0), (np.array([0.0, 0.05]), 0), (np.array([0.0, 0.11]), 1)]
 )
 def test_fewer_uploads_win_where_what_they_cost_is_within_chance(facts_of, doubts, taken):

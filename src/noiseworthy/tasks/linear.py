@@ -13,7 +13,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import SAFETY, Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm
-from noiseworthy.tasks.losses import LINEAR_LOSSES, LINEAR_SLOPES
+from noiseworthy.tasks.losses import LINEAR_LOSSES, logistic_slope, softmax_slope
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
@@ -315,7 +315,7 @@ class LinearModel:
 
     def slopes(self, outputs: Array, x: Array, y: Array) -> Array:
         """dloss/dz of prepared records with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
-        slope = jax.grad(LINEAR_LOSSES[self.loss]) if self.outputs > 1 else LINEAR_SLOPES[self.loss]
+        slope = logistic_slope if self.loss == "logistic" else jax.grad(LINEAR_LOSSES[self.loss])
         return self._weighted(jax.vmap(slope)(outputs, y), x, y)
 
     def rows(self, x: Array) -> Array:
@@ -356,7 +356,7 @@ class LinearModel:
         """`clipped_gradient_sum` with the records last: sums along a few outputs in a row are slow."""
         rows = self.rows(batch.x)
         outputs = theta.reshape(self._width, self.outputs).T @ rows.T
-        slopes = self._weighted(LINEAR_SLOPES[self.loss](outputs, batch.y).T, batch.x, batch.y).T
+        slopes = self._weighted(softmax_slope(outputs, batch.y).T, batch.x, batch.y).T
         sizes = self.norms(batch.x, norm) * upper_norm(slopes.T, norm)
         kept = jnp.where(batch.mask > 0, batch.mask * clip(slopes.T, sizes, clip_norm).T, 0.0)
         return jnp.matmul(kept, rows, precision="highest").T.ravel()

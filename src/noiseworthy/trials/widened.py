@@ -6,6 +6,7 @@ weights are trained as those of the narrow model are, with the noise that is dra
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -30,23 +31,19 @@ class Narrow(Around):
 
     Attributes:
         algorithm: of the wide model.
-        drawn: which number of a draw of noise each weight gets, shape (p,).
-        sees: whether its column is the narrow model's, shape (p,).
+        drawn: which number of a draw of noise each weight gets, shape (p,); p where none.
     """
 
     algorithm: Algorithm
     drawn: Numbers
-    sees: Numbers
 
     @classmethod
     def of(cls, stacked: Algorithm, task: LinearModel, room: int) -> Self:
         """Around stacked trainings, for a narrow model with columns of zeros up to so many features."""
-        kept, trainings = places(task, room), len(stacked.cohorts)
-        drawn = np.zeros((trainings, (room + (task.bias > 0)) * task.outputs), np.int32)
+        kept, wide = places(task, room), replace(task, features=room).dimension
+        drawn = np.full((len(stacked.cohorts), wide), wide, np.int32)
         drawn[:, kept] = np.arange(len(kept))
-        sees = np.zeros(drawn.shape, bool)
-        sees[:, kept] = True
-        return cls(stacked, drawn, sees)
+        return cls(stacked, drawn)
 
     def init(self, theta: Array) -> ServerState:
         """The algorithm's start."""
@@ -72,7 +69,7 @@ class Narrow(Around):
         return self.algorithm.model(own_state(state))
 
     def _seen(self, noise: Array) -> Array:
-        return jnp.where(self.sees, noise[self.drawn], 0.0)
+        return jnp.take(noise, jnp.asarray(self.drawn), mode="fill", fill_value=0.0)
 
 
 def places(task: LinearModel, room: int) -> NDArray[np.int64]:
