@@ -189,8 +189,7 @@ class DurableLedger(Rows):
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
-            short = self._short(charges, run)
-            return self._spend(run, charges) if short is None else short
+            return self._short(charges, run) or self._spend(run, charges)
 
     def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
         """A grant for new releases; the charges were checked."""
@@ -245,10 +244,8 @@ class DurableLedger(Rows):
             return self._short(charges, run)
 
     def _short(self, charges: Sequence[Charge], run: int | None) -> Refusal | None:
-        for account, asked in _sums(charges).items():
-            if (short := refused(self, account, run, asked)) is not None:
-                return short
-        return None
+        shorts = (refused(self, account, run, asked) for account, asked in _sums(charges).items())
+        return next(filter(None, shorts), None)
 
     def seal(self, grant: int, sealed: bytes) -> None:
         """Keep the bytes of the granted releases, or a digest of them, before they leave.
