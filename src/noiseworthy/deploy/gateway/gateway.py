@@ -334,9 +334,8 @@ class Gateway:
         before = read_reply(sealed)
         if isinstance(before, Uploaded) and before.request == request.digest:
             return sealed
-        why, said = (
-            (before.reason, before.message) if isinstance(before, Refused) else ("conflict", OTHERWISE)
-        )
+        refused = isinstance(before, Refused)
+        why, said = (before.reason, before.message) if refused else ("conflict", OTHERWISE)
         raise Declined(why, said, self.runs.next_release(request.run))
 
     def _check_records(self) -> None:

@@ -185,7 +185,11 @@ class DurableLedger(Rows):
 
     def _reserved(self, run: int, charges: Sequence[Charge]) -> Answer:
         with self._writing():
-            self._check_accepted()
+            if not self.accepted:
+                raise LedgerError(
+                    f"{self.path} was put back from a backup, and nobody has said what was spent since that "
+                    "was made; say it with noiseworthy ledger accept, nothing was spent"
+                )
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
@@ -296,13 +300,6 @@ class DurableLedger(Rows):
             raise LedgerError(
                 f"{self.path} was changed past its chain ({fault}); trust no budget that it shows, put its "
                 "latest backup back with noiseworthy ledger restore"
-            )
-
-    def _check_accepted(self) -> None:
-        if not self.accepted:
-            raise LedgerError(
-                f"{self.path} was put back from a backup, and nobody has said what was spent since that was "
-                "made; say it with noiseworthy ledger accept, nothing was spent"
             )
 
     def _check_new(self, account: Account) -> None:
