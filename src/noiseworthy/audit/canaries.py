@@ -153,5 +153,4 @@ def _slope(plan: Plan) -> float:
     """Norm of the canary's unclipped gradient, so large that even one local step of it exceeds the clip."""
     if plan.local is None:
         return _FAR_BEYOND * plan.problem.clip_norm
-    steps = plan.local_step_sizes
-    return _BEYOND * plan.problem.clip_norm * max(1.0, 1.0 / steps.min(initial=1.0))
+    return _BEYOND * plan.problem.clip_norm * max(1.0, 1.0 / plan.local_step_sizes.min(initial=1.0))

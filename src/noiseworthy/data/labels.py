@@ -36,10 +36,8 @@ def class_numbers(
     """
     array = np.asarray(labels)
     if array.dtype.kind == "f" and np.any(bad := ~np.isfinite(array) | (array != np.floor(array))):
-        worst = array[bad][0]
-        raise DataError(
-            f"{name} must hold whole numbers or text as classes, got {worst:g}; or set regression = true"
-        )
+        said = f"whole numbers or text as classes, got {array[bad][0]:g}; or set regression = true"
+        raise DataError(f"{name} must hold {said}")
     if classes is not None:
         return _numbered(array, name, [str(one) for one in classes]), len(classes)
     values, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)

@@ -39,8 +39,7 @@ def school(data_dir: Path) -> Records:
 
     Source: Inner London Education Authority 1985 to 1987; the arrays are those of MALSAR.
     """
-    path = data_dir / "school" / "school.npz"
-    x, y, owner = _arrays(path)
+    x, y, owner = _arrays(data_dir / "school" / "school.npz")
     schema = read_schema(str(COLUMNS))
     scores = np.divide(y, np.float32(BEST_SCORE), dtype=np.float32)
     table = {one.name: column for one, column in zip(schema.features, x.T[:-1], strict=True)}

@@ -105,7 +105,8 @@ class Gathering:
         return sorted(named, key=lambda pair: self.letters.ahead.get(self.clients[pair[0]], 0))
 
     def _asked(self, t: int, clients: Sequence[int] | NDArray[np.int32], theta: NDArray[np.float32]) -> Found:
-        requests = {self.clients[client]: self._request(t, int(client), theta) for client in clients}
+        seconds = _IN_TIME * self.patience
+        requests = {self.clients[client]: self.request(t, int(client), theta, seconds) for client in clients}
         spent = {
             name: self.spent(name)
             for name, request in requests.items()
@@ -134,13 +135,14 @@ class Gathering:
         message = f"all {self.asking.planned[place]} releases of the plan are spent, {lost} of them lost"
         return Refused(reason="budget", message=message)
 
-    def _request(self, t: int, client: int, theta: NDArray[np.float32]) -> Request:
+    def request(self, t: int, client: int, theta: NDArray[np.float32], seconds: float) -> Request:
+        """The request to a client in a round by all that is known of it, to be begun within some seconds."""
         name, letters = self.clients[client], self.letters
         return self.asking.request(
             client,
             t,
             theta,
-            deadline=time.time() + _IN_TIME * self.patience,
+            deadline=time.time() + seconds,
             head=letters.heads.get(name),
             received=letters.received.get(name, 0),
             ahead=letters.ahead.get(name, 0),

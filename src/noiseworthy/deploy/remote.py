@@ -7,7 +7,7 @@ the server makes of their uploads is post-processing: nothing here can spend wha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -194,9 +194,13 @@ def uploads_of(
     uploads = {place: one for place, one in enumerate(found.values()) if isinstance(one, Uploaded)}
     answers = in_words(found)
     if len(uploads) < least:
+        came = sum(not why for why in answers.values())
+        missing = "; ".join(f"{name}: {why}" for name, why in answers.items() if why)
+        said = f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing})"
         if gathering.may_answer(found) < least:
-            raise NoMoreReplies(_never(t, least, answers))
-        raise TooFewReplies(_too_few(t, least, answers))
+            raise NoMoreReplies(f"{said}, and too few still may: this round can never be made")
+        remedy = "the run is kept as it was before this round, see to the owners and go on with --resume"
+        raise TooFewReplies(f"{said}; {remedy}")
     return uploads, answers
 
 
@@ -252,23 +256,6 @@ def _with_missing(uploads: Array, places: list[int], asked: int) -> Array:
     return jnp.tile(other, (asked, 1)).at[jnp.asarray(places)].set(uploads)
 
 
-def _too_few(t: int, least: int, answers: dict[str, str]) -> str:
-    return (
-        f"{_count(t, least, answers)}; the run is kept as it was before this round, see to the owners and go "
-        "on with --resume"
-    )
-
-
-def _never(t: int, least: int, answers: dict[str, str]) -> str:
-    return f"{_count(t, least, answers)}, and too few still may: this round can never be made"
-
-
-def _count(t: int, least: int, answers: dict[str, str]) -> str:
-    missing = "; ".join(f"{name}: {why}" for name, why in answers.items() if why)
-    came = sum(not why for why in answers.values())
-    return f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing})"
-
-
 def at_start(state: ServerState, clients: int) -> Checkpoint:
     """The checkpoint of a training of which nothing was asked yet."""
     empty, used = np.empty((1, 0)), np.zeros((1, clients), np.int64)
@@ -277,8 +264,7 @@ def at_start(state: ServerState, clients: int) -> Checkpoint:
 
 def _state_of(reached: Checkpoint, start: ServerState) -> ServerState:
     """The server's state at a checkpoint, in the layout of the one that it starts with."""
-    leaves: Sequence[Array] = [jnp.asarray(leaf[0]) for leaf in reached.server]
-    memory = jax.tree.structure(start.memory).unflatten(leaves)
+    memory = jax.tree.structure(start.memory).unflatten([jnp.asarray(leaf[0]) for leaf in reached.server])
     return ServerState(jnp.asarray(reached.theta[0]), jnp.asarray(reached.round, jnp.int32), memory)
 
 

@@ -78,8 +78,7 @@ class SelfAudit:
     @property
     def verdict(self) -> str:
         """What was found, in a sentence."""
-        failed = [check.name for check in self.checks if not check.passed]
-        if failed:
+        if failed := [check.name for check in self.checks if not check.passed]:
             return (
                 f"This installation does not keep what it charges for: {', '.join(failed)}. Let it answer no "
                 "request."
@@ -199,8 +198,7 @@ def _own_checks(owner: Owner, question: Question, attacks: list[Attacked], folde
     world = opened(owner, folder / "own", True, {})
     try:
         budget = _budget_check(world, question)
-        beyond = [one.question.algorithm for one in attacks if not one.ended]
-        if beyond:
+        if beyond := [one.question.algorithm for one in attacks if not one.ended]:
             budget = Check("budget", False, f"a release beyond the budget was made by {', '.join(beyond)}")
         return _replay_check(world, question), _floor_check(world, question), budget
     finally:

@@ -6,7 +6,6 @@ asked, within what was planned. Numbers of sums only grow within a run, and each
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +100,8 @@ class SumRounds:
         gathering, letters = self.gathering, self.gathering.letters
         letters.sums += 1
         gathering.noted()
-        requests = {name: self._request(t, name, client, theta) for name, client in names.items()}
+        within = _BEFORE_UPLOADS * gathering.patience
+        requests = {name: gathering.request(t, client, theta, within) for name, client in names.items()}
         spent = {name: gathering.spent(name) for name in names if self._is_spent(t, name, names[name])}
         absent = dict.fromkeys(letters.silent & names.keys(), SILENT) | {
             name: f"{one.reason}: {one.message}" for name, one in spent.items()
@@ -139,18 +139,6 @@ class SumRounds:
             self.roster, number, requests, reach, trust.colluders, trust.dropouts, share, asking.plan.numbers
         )
         return terms, weights
-
-    def _request(self, t: int, name: str, client: int, theta: NDArray[np.float32]) -> Request:
-        letters = self.gathering.letters
-        return self.gathering.asking.request(
-            client,
-            t,
-            theta,
-            deadline=time.time() + _BEFORE_UPLOADS * self.gathering.patience,
-            head=letters.heads.get(name),
-            received=letters.received.get(name, 0),
-            ahead=letters.ahead.get(name, 0),
-        )
 
     def _release(self, t: int, name: str, client: int) -> int:
         """The number under which an owner is asked."""

@@ -5,17 +5,24 @@ An algorithm around another one keeps a memory of its own beside the other's, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import equinox as eqx
 
 from noiseworthy._jax import Array
-from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard, StepsInSpan
-from noiseworthy.methods.local import Memory, Numbers
-from noiseworthy.tasks.base import Task
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.local import Memory
 from noiseworthy.tasks.batch import Batch
+
+T = TypeVar("T")
+
+
+def _of_inner(read: Callable[[Algorithm], T]) -> T:
+    """A property that is the inner algorithm's, of the type that it has there."""
+    made: Any = property(lambda around: read(around.algorithm), doc="The algorithm's.")
+    return made
 
 
 class Around(eqx.Module):
@@ -27,45 +34,19 @@ class Around(eqx.Module):
 
     algorithm: eqx.AbstractVar[Algorithm]
 
-    @property
-    def task(self) -> Task:
-        """The algorithm's."""
-        return self.algorithm.task
-
-    @property
-    def cohorts(self) -> Numbers:
-        """The algorithm's."""
-        return self.algorithm.cohorts
-
-    @property
-    def condensed(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.condensed
-
-    @property
-    def moves_locally(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.moves_locally
-
-    @property
-    def steps_in_span(self) -> StepsInSpan | None:
-        """The algorithm's."""
-        return self.algorithm.steps_in_span
-
-    @property
-    def remembers_noised(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.remembers_noised
+    task = _of_inner(lambda inner: inner.task)
+    cohorts = _of_inner(lambda inner: inner.cohorts)
+    condensed = _of_inner(lambda inner: inner.condensed)
+    moves_locally = _of_inner(lambda inner: inner.moves_locally)
+    steps_in_span = _of_inner(lambda inner: inner.steps_in_span)
+    remembers_noised = _of_inner(lambda inner: inner.remembers_noised)
+    reads_uploads = _of_inner(lambda inner: inner.reads_uploads)
+    lengths = _of_inner(lambda inner: inner.lengths)
 
     @property
     def sums_records(self) -> bool:
         """As the algorithm does, unless clients compute something else here."""
         return type(self).local_update is Around.local_update and self.algorithm.sums_records
-
-    @property
-    def lengths(self) -> dict[str, int]:
-        """The algorithm's."""
-        return self.algorithm.lengths
 
     def seen_at(self, memory: Memory, x: Array) -> Array:
         """The algorithm's."""
@@ -94,11 +75,6 @@ class Around(eqx.Module):
     def weight(self, client: Array) -> Array:
         """The algorithm's."""
         return self.algorithm.weight(client)
-
-    @property
-    def reads_uploads(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.reads_uploads
 
     def init_client(self, theta: Array) -> Memory:
         """The algorithm's."""

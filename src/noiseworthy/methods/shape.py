@@ -106,8 +106,7 @@ def variances(plan: Plan) -> Real:
     """Variance per coordinate of each client's released noise over the squared clip, shape (N,)."""
     if plan.release is None:
         return np.zeros(plan.problem.n_clients)
-    problem = plan.problem
-    return plan.variance_factor * np.square(plan.release.mechanism.size / problem.clip_norm)
+    return plan.variance_factor * np.square(plan.release.mechanism.size / plan.problem.clip_norm)
 
 
 def uniform_noise(problem: Problem, releases: Rounds, clients_per_round: int) -> Real:

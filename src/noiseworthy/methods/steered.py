@@ -139,10 +139,5 @@ def steered(algorithm: Algorithm, plan: Plan) -> Steered:
         raise InvalidInput(f"{plan.algorithm} cannot be steered: its replies are no gradients; leave it out")
     said = plan.steering or _NONE
     deviations = np.asarray(algorithm.weights, np.float64) * np.asarray(algorithm.noise)
-    return Steered(
-        algorithm,
-        gain=as_float(said.gain),
-        floor=as_float(said.floor),
-        rounds=as_float(plan.rounds),
-        variances=as_float(plan.variance_factor * deviations**2),
-    )
+    gain, floor, rounds = map(as_float, (said.gain, said.floor, plan.rounds))
+    return Steered(algorithm, gain, floor, rounds, as_float(plan.variance_factor * deviations**2))

@@ -76,12 +76,8 @@ class PrivacyBudget:
         unit: Unit = "record",
     ) -> PrivacyBudget:
         """Budgets for `clients` clients from one number for all, or one per client."""
-        return cls(
-            check.per_client("epsilon", epsilon, clients),
-            check.per_client("delta", delta, clients),
-            relation,
-            unit,
-        )
+        epsilon = check.per_client("epsilon", epsilon, clients)
+        return cls(epsilon, check.per_client("delta", delta, clients), relation, unit)
 
     @cached_property
     def mu(self) -> NDArray[np.float64]:

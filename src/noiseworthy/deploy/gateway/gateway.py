@@ -14,7 +14,6 @@ from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import (
     About,
     LeaseRequest,
-    Message,
     Receipt,
     Received,
     Refused,
@@ -175,7 +174,10 @@ class Gateway:
             return pack_reply(Refused(reason="fault", message=BROKEN))
 
     def _answered(self, data: bytes) -> bytes:
-        message = _read(data)
+        try:
+            message = read_message(data)
+        except WireError as error:
+            raise Declined("malformed", str(error)) from None
         try:
             if isinstance(message, Request):
                 return self._released(message)
@@ -330,11 +332,11 @@ class Gateway:
     def _same(self, sealed: bytes, request: Request) -> bytes:
         """The sealed bytes, if they answer this very request."""
         before = read_reply(sealed)
-        if isinstance(before, Refused):
-            raise Declined(before.reason, before.message, self.runs.next_release(request.run))
-        if not isinstance(before, Uploaded) or before.request != request.digest:
-            raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
-        return sealed
+        if isinstance(before, Uploaded) and before.request == request.digest:
+            return sealed
+        refused = isinstance(before, Refused)
+        why, said = (before.reason, before.message) if refused else ("conflict", OTHERWISE)
+        raise Declined(why, said, self.runs.next_release(request.run))
 
     def _check_records(self) -> None:
         """A budget is for the records that it was spent on: changed ones would be another data set."""
@@ -388,13 +390,6 @@ class Gateway:
             run=request.run, release=request.release, client=self.account.client, request=request.digest,
             upload=upload, head=head,
         )  # fmt: skip
-
-
-def _read(data: bytes) -> Message:
-    try:
-        return read_message(data)
-    except WireError as error:
-        raise Declined("malformed", str(error)) from None
 
 
 def _check_time(request: Request) -> None:

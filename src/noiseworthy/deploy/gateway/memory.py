@@ -70,13 +70,11 @@ class Memories:
         sync_folder(self.folder)
 
     def _path(self, run: str) -> Path:
-        name = hashlib.sha256(wire.pack([self.owner, run])).hexdigest()[:32]
-        return self.folder / f"{name}.memory"
+        return self.folder / f"{hashlib.sha256(wire.pack([self.owner, run])).hexdigest()[:32]}.memory"
 
 
 def _write(path: Path, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -282,7 +282,7 @@ def _validated(kind: Any, fields: dict[str, Any]) -> Message:
         if first["type"] == "union_tag_invalid":
             name = str(first.get("ctx", {}).get("tag"))[:40]
             raise WireError(f"a gateway does not compute {name!r}; ask for {', '.join(COMPUTED)}") from None
-        place = _place(first["loc"])
+        place = ".".join(str(part)[:40] for part in first["loc"]) or "a field"
         raise WireError(f"this is no request; {place} is missing, unknown or out of range") from None
 
 
@@ -297,12 +297,8 @@ def pack_reply(reply: Reply) -> bytes:
 def _parts(upload: Upload | Derived) -> dict[str, Any]:
     if isinstance(upload, Derived):
         return {"values": upload.values, "assurance": upload.assurance}
-    return {
-        "steps": upload.steps,
-        "exponent": upload.grid.exponent,
-        "divisor": upload.divisor,
-        "assurance": upload.assurance,
-    }
+    on_grid = {"steps": upload.steps, "exponent": upload.grid.exponent}
+    return on_grid | {"divisor": upload.divisor, "assurance": upload.assurance}
 
 
 def _whole(parts: dict[str, Any]) -> Upload | Derived:
@@ -311,11 +307,7 @@ def _whole(parts: dict[str, Any]) -> Upload | Derived:
     return Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
 
 
-_PLAIN_REPLIES: dict[str, type[Refused] | type[About] | type[Received]] = {
-    "refused": Refused,
-    "about": About,
-    "received": Received,
-}
+_PLAIN_REPLIES = {kind.__name__.lower(): kind for kind in (Refused, About, Received)}
 
 
 def read_reply(data: bytes) -> Reply:
@@ -328,14 +320,8 @@ def read_reply(data: bytes) -> Reply:
     try:
         if (kind := fields.pop("kind")) == "summed":
             return import_module("noiseworthy.deploy.gateway.sums").Summed.model_validate(fields)
-        plain = _PLAIN_REPLIES.get(kind)
-        if plain is not None:
-            return plain.model_validate(fields)
+        if kind in _PLAIN_REPLIES:
+            return _PLAIN_REPLIES[kind].model_validate(fields)
         return Uploaded(**fields | {"upload": _whole(fields["upload"])})
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError):
         raise WireError("this is no reply of a gateway; ask one over its socket") from None
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """The field that is wrong, by the names that a request may have."""
-    return ".".join(str(part)[:40] for part in location) or "a field"

@@ -100,15 +100,12 @@ def entering(
     if not one.stays_apart(grid.spacing * one.mechanism.records / weight):
         raise Declined("not-allowed", "the grid of the sum is too coarse for these rows; nothing was spent")
     noised = replace(one, mechanism=replace(one.mechanism, noise=paid))
-    made = Summand(**noised.plain, weight=weight, grid=grid, drawn=drawn or paid)
-    return replace(job, **{name: made})
+    return replace(job, **{name: Summand(**noised.plain, weight=weight, grid=grid, drawn=drawn or paid)})
 
 
 def leaves_as_drawn(job: Job, one: NoisedSum) -> bool:
     """Whether what leaves is the noised sum itself, and nothing that was computed from it."""
-    nothing = np.zeros(one.dimension, np.int64)
-    drawn = Upload(nothing, one.mechanism.grid, one.mechanism.records, one.mechanism.noise.assurance)
-    return job.made(drawn)
+    return job.made(one._upload(np.zeros(one.dimension, np.int64)))
 
 
 def _replaces(one: NoisedSum) -> bool:

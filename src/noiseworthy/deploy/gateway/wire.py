@@ -92,7 +92,8 @@ def unpack(data: bytes, *, most: int = LARGEST, not_finite: Collection[str] = ()
         outline, arrays = _split(data, most)
         reader = _Reader(memoryview(arrays), frozenset(not_finite))
         value = reader.value(json.loads(outline, object_pairs_hook=_no_key_twice, parse_constant=_refuse), ())
-        reader.check_end()
+        if reader.rest:  # bytes that the outline does not speak of
+            _refuse()
     except (ValueError, TypeError, OverflowError, RecursionError, struct.error) as error:
         if isinstance(error, WireError):
             raise
@@ -125,7 +126,7 @@ class _Reader:
     """Takes the arrays of a message in the order of its outline."""
 
     def __init__(self, rest: memoryview, not_finite: frozenset[str]):
-        self._rest = rest
+        self.rest = rest
         self._not_finite = not_finite
 
     def value(self, node: Any, path: tuple[str, ...]) -> Any:
@@ -155,27 +156,19 @@ class _Reader:
         length = math.prod(max(_size(axis), 1) for axis in shape) * _dtype(kind).itemsize
         if length > LARGEST:
             _refuse()
-        taken = self._taken(length if all(shape) else 0)
-        array = np.frombuffer(taken, _dtype(kind)).reshape(shape)
-        self._check(array, ".".join(path))
+        array = np.frombuffer(self._taken(length if all(shape) else 0), _dtype(kind)).reshape(shape)
+        if array.dtype == bool and np.any(array.view(np.uint8) > 1):
+            _refuse()
+        free = array.dtype.kind != "f" or ".".join(path) in self._not_finite
+        if not free and not np.all(np.isfinite(array)):
+            _refuse()
         return array.astype(array.dtype.newbyteorder("="))
 
     def _taken(self, length: int) -> memoryview:
-        if _size(length) > len(self._rest):
+        if _size(length) > len(self.rest):
             _refuse()
-        taken, self._rest = self._rest[:length], self._rest[length:]
+        taken, self.rest = self.rest[:length], self.rest[length:]
         return taken
-
-    def _check(self, array: NDArray, field: str) -> None:
-        if array.dtype == bool and np.any(array.view(np.uint8) > 1):
-            _refuse()
-        if array.dtype.kind == "f" and field not in self._not_finite and not np.all(np.isfinite(array)):
-            _refuse()
-
-    def check_end(self) -> None:
-        """Refuse bytes that the outline does not speak of."""
-        if len(self._rest):
-            _refuse()
 
 
 def _outlined(value: Any, parts: list[bytes], depth: int) -> Any:

@@ -40,17 +40,13 @@ def _read(work: Any) -> Any:
     try:
         return wire(name).table.model_validate(work)
     except ValidationError as error:
-        raise ValidationError.from_exception_data(error.title, _within(name, error)) from None
-
-
-def _within(name: str, error: ValidationError) -> list[InitErrorDetails]:
-    """What is wrong with a table, each place within the name of its work."""
-    return [
-        InitErrorDetails(
-            type=one["type"], loc=(name, *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
-        )
-        for one in error.errors(include_url=False)
-    ]
+        wrong = [  # each place within the name of the work
+            InitErrorDetails(
+                type=one["type"], loc=(name, *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
+            )
+            for one in error.errors(include_url=False)
+        ]
+        raise ValidationError.from_exception_data(error.title, wrong) from None
 
 
 AnyWork = Annotated[SerializeAsAny[Work], BeforeValidator(_read)]

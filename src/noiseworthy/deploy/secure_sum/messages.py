@@ -72,8 +72,7 @@ def read_terms(data: bytes) -> Terms:
     asked = read_asked(data)
     if asked.step != "keys":
         raise VoidRound(f"the server asks for {asked.step!r} of a round that was not begun here")
-    table = fields(asked.content, _TERMS)
-    terms = Terms(**table)
+    terms = Terms(**fields(asked.content, _TERMS))
     if terms.digest != asked.terms:
         raise VoidRound("the terms of the round are not those of their digest")
     return terms

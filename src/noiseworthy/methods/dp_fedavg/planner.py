@@ -80,15 +80,18 @@ def plan(
 
     Source: docs/theory/fu.md#planner; Fu et al., Theorems 3 to 5.
     """
-    _check_bounded(problem)
+    if problem.clipping == "D":
+        raise InvalidInput(
+            "clipping mode D, clipped updates, has no bound to plan by; "
+            "state total_iterations and local_steps, or use mode C"
+        )
     _check_full_batches(problem)
     most = check.count("max_iterations", max_iterations)
     given = _given(problem, total_iterations, local_steps, clients_per_round, most)
     most = given.total_iterations or most
     _check_paid(problem, given)
     found = _decide(problem, bound, given, most)
-    fixed = None not in (given.total_iterations, given.local_steps)
-    trains = fixed or found.value < bound.no_training
+    trains = found.value < bound.no_training or None not in (given.total_iterations, given.local_steps)
     step = step or theory_step(bound, found.local_steps)
     return replace(
         _scheduled(problem, found, step, trains),
@@ -197,14 +200,6 @@ def _curve(bound: LocalBound, noise: Noise, total_iterations: int, b: int, clien
 
 
 # What is allowed --------------------------------------------------------------------------------------
-
-
-def _check_bounded(problem: Problem) -> None:
-    if problem.clipping == "D":
-        raise InvalidInput(
-            "clipping mode D, clipped updates, has no bound to plan by; "
-            "state total_iterations and local_steps, or use mode C"
-        )
 
 
 def _check_full_batches(problem: Problem) -> None:

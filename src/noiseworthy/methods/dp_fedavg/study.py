@@ -62,8 +62,7 @@ def mode_for(question: Question, table: FedAvgTable, local_steps: int) -> Mode:
         return "D", "secret cohorts hide whole uploads"
     if local_steps == 1 and batch(table.batch_size) is None:
         return "A", "one full-batch step per reply"
-    row = public.row
-    return tightest_mode(question.task, question.mechanism, batch(table.batch_size), row)
+    return tightest_mode(question.task, question.mechanism, batch(table.batch_size), public.row)
 
 
 def _modes(question: Question, table: FedAvgTable) -> list[Mode]:

@@ -92,7 +92,9 @@ def plan(
     most = check.count("max_iterations", max_iterations)
     if iterations is not None:
         iterations = _whole(iterations)
-    fixed = _fixed_probability(bound, rule, probability)
+    fixed = None if probability is None else check_probability(probability)
+    if fixed is None and rule == "paper":
+        fixed = bound.paper_probability
     _check_paid(problem, iterations, fixed)
     t, p = _decide(bound, problem.resources, iterations, fixed, most)
     untrained = fixed or float(bound.best_probability(0))
@@ -220,12 +222,6 @@ def _paid(problem: Problem, coins: Coins) -> tuple[Coins, tuple[str, ...]]:
         f"{coins.probability:.3g} do on average; the [resources] budget ends training after "
         f"{kept.iterations} of them, with {kept.rounds} communications.",
     )
-
-
-def _fixed_probability(bound: ScaffNewBound, rule: Rule, probability: float | None) -> float | None:
-    if probability is not None:
-        return check_probability(probability)
-    return bound.paper_probability if rule == "paper" else None
 
 
 def _scheduled(problem: Problem, coins: Coins, step: StepSize, outcome: str) -> Plan:

@@ -93,11 +93,8 @@ def _losses(task: Task, theta: Array, batch: Batch) -> Array:
 def _work(first: FirstStage, client: int, t: int) -> LossReportWork:
     if first.plan.step is None:
         raise InvalidInput("stage 1 has no step size; state [algorithm] step_size")
-    return LossReportWork(
-        loss_cap=float(first.loss_cap),
-        loss_noise=float(first.losses.mechanism.size[client]),
-        step_size=float(first.plan.step.at(np.array(t))),
-    )
+    cap, noise = float(first.loss_cap), float(first.losses.mechanism.size[client])
+    return LossReportWork(loss_cap=cap, loss_noise=noise, step_size=float(first.plan.step.at(np.array(t))))
 
 
 def _job(request: Asked, work: LossReportWork, task: Task, records: int) -> Job:

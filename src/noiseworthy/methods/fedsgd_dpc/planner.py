@@ -149,8 +149,7 @@ def plan(
     check_paid(problem, rounds, clients_per_round, pilot)
     t, b, value = _decide(problem, bound, most, rounds, clients_per_round, pilot)
     value = float(bound.at(problem, [t], [b])[0])
-    stated = rounds is not None and clients_per_round is not None
-    trains = stated or value < bound.no_training
+    trains = value < bound.no_training or None not in (rounds, clients_per_round)
     releases = np.full(problem.n_clients, int(uploads(t, b, problem.n_clients)) if trains else 0)
     return Plan(
         algorithm="fedsgd-dpc",

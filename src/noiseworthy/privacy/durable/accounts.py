@@ -76,8 +76,7 @@ class Account:
     @property
     def whole(self) -> Fraction:
         """The budget in its currency, exactly."""
-        power = CURRENCIES[self.currency].power if self.currency in CURRENCIES else 1
-        return Fraction(self.size) ** power
+        return Fraction(self.size) ** (CURRENCIES[self.currency].power if self.currency in CURRENCIES else 1)
 
     def share(self, cost: float | Fraction) -> int:
         """A cost as shares of the whole, rounded up.

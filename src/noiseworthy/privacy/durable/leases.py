@@ -49,8 +49,7 @@ class Lease(NamedTuple):
 
 def open_leases(db: sqlite3.Connection, account: int | None = None) -> list[Lease]:
     """Leases that have not ended, of one account or of all."""
-    found = [Lease(*row) for row in db.execute(_OPEN)]
-    return [lease for lease in found if account in (None, lease.account)]
+    return [one for one in map(Lease._make, db.execute(_OPEN)) if account in (None, one.account)]
 
 
 def held_for_others(db: sqlite3.Connection, account: int, run: int | None) -> int:
@@ -90,8 +89,7 @@ def lease(ledger: DurableLedger, run: int, account: int, shares: int) -> Refusal
                 "ledger end-lease, or give the new run another name"
             )
         if not mine:
-            short = _short(ledger, run, account, shares)
-            if short is not None:
+            if (short := _short(ledger, run, account, shares)) is not None:
                 return short
             ledger._entered("lease", "leases", "run, account, shares", (run, account, shares))
     return None

@@ -185,12 +185,15 @@ class DurableLedger(Rows):
 
     def _reserved(self, run: int, charges: Sequence[Charge]) -> Answer:
         with self._writing():
-            self._check_accepted()
+            if not self.accepted:
+                raise LedgerError(
+                    f"{self.path} was put back from a backup, and nobody has said what was spent since that "
+                    "was made; say it with noiseworthy ledger accept, nothing was spent"
+                )
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
-            short = self._short(charges, run)
-            return self._spend(run, charges) if short is None else short
+            return self._short(charges, run) or self._spend(run, charges)
 
     def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
         """A grant for new releases; the charges were checked."""
@@ -245,10 +248,8 @@ class DurableLedger(Rows):
             return self._short(charges, run)
 
     def _short(self, charges: Sequence[Charge], run: int | None) -> Refusal | None:
-        for account, asked in _sums(charges).items():
-            if (short := refused(self, account, run, asked)) is not None:
-                return short
-        return None
+        shorts = (refused(self, account, run, asked) for account, asked in _sums(charges).items())
+        return next(filter(None, shorts), None)
 
     def seal(self, grant: int, sealed: bytes) -> None:
         """Keep the bytes of the granted releases, or a digest of them, before they leave.
@@ -299,13 +300,6 @@ class DurableLedger(Rows):
             raise LedgerError(
                 f"{self.path} was changed past its chain ({fault}); trust no budget that it shows, put its "
                 "latest backup back with noiseworthy ledger restore"
-            )
-
-    def _check_accepted(self) -> None:
-        if not self.accepted:
-            raise LedgerError(
-                f"{self.path} was put back from a backup, and nobody has said what was spent since that was "
-                "made; say it with noiseworthy ledger accept, nothing was spent"
             )
 
     def _check_new(self, account: Account) -> None:

@@ -70,8 +70,7 @@ class Rows:
         found = self._db.execute("SELECT id, hash FROM entries ORDER BY id DESC LIMIT 1").fetchone()
         if found is not None:
             return found
-        (identity,) = self._db.execute("SELECT value FROM identity").fetchone()
-        return 0, chain.start(identity)
+        return 0, chain.start(self._identity)
 
     def _account(self, where: str, values: tuple) -> tuple[int, Account] | None:
         row = self._db.execute(f"SELECT id, {COLUMNS} FROM accounts WHERE {where}", values).fetchone()

@@ -136,7 +136,9 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
         # asked again, because another process may have made it since
         if _is_new(db, path):
-            _make(db)
+            for statement in filter(str.strip, _TABLES.split(";")):
+                db.execute(statement)
+            db.execute("INSERT INTO identity VALUES (?)", [secrets.token_hex(16)])
         for table, columns in LATER.items():
             db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
 
@@ -153,12 +155,6 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
             f"{path} is no privacy ledger of this version; name another file, nothing was spent"
         )
     return not mark
-
-
-def _make(db: sqlite3.Connection) -> None:
-    for statement in filter(str.strip, _TABLES.split(";")):
-        db.execute(statement)
-    db.execute("INSERT INTO identity VALUES (?)", [secrets.token_hex(16)])
 
 
 def settled(db: sqlite3.Connection) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
 
 from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import COLUMNS
@@ -23,6 +22,22 @@ _COVERED = {
     "records": "SELECT count(*) FROM fingerprints",
 }
 """How many entries of each kind the tables ask for."""
+_WRITTEN = {
+    "account": f"SELECT {COLUMNS} FROM accounts WHERE id = ?",
+    "run": "SELECT name, repeatable FROM runs WHERE id = ?",
+    "plan": "SELECT run, stage, account, releases FROM plans WHERE entry = ? ORDER BY account",
+    "restore": "SELECT lost FROM restores WHERE id = ?",
+    "lease": "SELECT run, account, shares FROM leases WHERE id = ?",
+    "records": "SELECT account, key, digest FROM fingerprints WHERE id = ?",
+}
+"""Rows that an entry of each kind digests,"""
+_NOTED = {
+    "seal": "SELECT sealed FROM grants WHERE id = ?",
+    "acknowledge": "SELECT 1 FROM grants WHERE id = ? AND acknowledged",
+    "accept": "SELECT 1 FROM restores WHERE id = ? AND accepted",
+    "lease-end": "SELECT 1 FROM leases WHERE id = ? AND ended",
+}
+"""and what a row that was there before says since."""
 
 
 def verified(db: sqlite3.Connection) -> str | None:
@@ -54,53 +69,17 @@ class _Bodies:
     def __init__(self, db: sqlite3.Connection):
         self._db = db
         self._spent = _digests_of_grants(db)
-        self._kinds: dict[str, Callable[[int], bytes | None]] = {
-            "account": self._account, "run": self._run, "plan": self._plan, "spend": self._spent.get,
-            "seal": self._seal, "acknowledge": self._acknowledged, "restore": self._restore,
-            "accept": self._accepted, "lease": self._lease, "lease-end": self._ended,
-            "records": self._records,
-        }  # fmt: skip
 
     def of(self, kind: str, subject: int) -> bytes | None:
         """The digest, or None where the tables hold no such thing."""
-        return self._kinds[kind](subject) if kind in self._kinds else None
-
-    def _account(self, subject: int) -> bytes:
-        return chain.digest(self._db.execute(f"SELECT {COLUMNS} FROM accounts WHERE id = ?", [subject]))
-
-    def _run(self, subject: int) -> bytes:
-        return chain.digest(self._db.execute("SELECT name, repeatable FROM runs WHERE id = ?", [subject]))
-
-    def _plan(self, subject: int) -> bytes:
-        find = "SELECT run, stage, account, releases FROM plans WHERE entry = ? ORDER BY account"
-        return chain.digest(self._db.execute(find, [subject]))
-
-    def _seal(self, subject: int) -> bytes | None:
-        row = self._db.execute("SELECT sealed FROM grants WHERE id = ?", [subject]).fetchone()
-        return None if row is None or row[0] is None else hashlib.sha256(row[0]).digest()
-
-    def _acknowledged(self, subject: int) -> bytes | None:
-        found = self._db.execute("SELECT 1 FROM grants WHERE id = ? AND acknowledged", [subject])
-        return b"" if found.fetchone() else None
-
-    def _restore(self, subject: int) -> bytes:
-        return chain.digest(self._db.execute("SELECT lost FROM restores WHERE id = ?", [subject]))
-
-    def _accepted(self, subject: int) -> bytes | None:
-        found = self._db.execute("SELECT 1 FROM restores WHERE id = ? AND accepted", [subject])
-        return b"" if found.fetchone() else None
-
-    def _lease(self, subject: int) -> bytes:
-        find = "SELECT run, account, shares FROM leases WHERE id = ?"
-        return chain.digest(self._db.execute(find, [subject]))
-
-    def _ended(self, subject: int) -> bytes | None:
-        found = self._db.execute("SELECT 1 FROM leases WHERE id = ? AND ended", [subject])
-        return b"" if found.fetchone() else None
-
-    def _records(self, subject: int) -> bytes:
-        find = "SELECT account, key, digest FROM fingerprints WHERE id = ?"
-        return chain.digest(self._db.execute(find, [subject]))
+        if kind == "spend":
+            return self._spent.get(subject)
+        if kind in _WRITTEN:
+            return chain.digest(self._db.execute(_WRITTEN[kind], [subject]))
+        row = self._db.execute(_NOTED[kind], [subject]).fetchone() if kind in _NOTED else None
+        if row is None or row[0] is None:
+            return None
+        return hashlib.sha256(row[0]).digest() if kind == "seal" else b""
 
 
 def _digests_of_grants(db: sqlite3.Connection) -> dict[int, bytes]:
