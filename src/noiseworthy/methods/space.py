@@ -238,7 +238,7 @@ class SearchSpace:
     levers: frozenset[Lever]
     plan: Callable[[Free, Problem, Task, GradientScale, Setting], Plan]
     decided: Callable[[Plan], dict[str, Any]]
-    any_width: bool = False
+    any_width: bool
 
 
 ONE_GRADIENT_GRID = Grid((1, 3, 10, 30), (1,), (1.0, 0.3, 0.1), (3, 10, 30, 100, 300))

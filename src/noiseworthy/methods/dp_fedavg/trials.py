@@ -73,6 +73,7 @@ SPACE = SearchSpace(
     levers=frozenset({"decay"}),
     plan=plan,
     decided=decided,
+    any_width=False,
 )
 
 

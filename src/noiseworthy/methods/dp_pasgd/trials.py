@@ -52,6 +52,7 @@ SPACE = SearchSpace(
     levers=frozenset(),
     plan=plan,
     decided=decided,
+    any_width=False,
 )
 
 

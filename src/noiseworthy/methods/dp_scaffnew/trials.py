@@ -59,6 +59,7 @@ SPACE = SearchSpace(
     levers=frozenset(),
     plan=plan,
     decided=decided,
+    any_width=False,
 )
 
 

@@ -45,6 +45,7 @@ SPACE = SearchSpace(
     levers=frozenset({"weighting", "centring"}),
     plan=plan,
     decided=decided,
+    any_width=False,
 )
 
 
