@@ -49,9 +49,11 @@ def recommendation(advice: AdviceValues) -> str:
         advice: what was found.
     """
     if advice.recommended is None:
-        return (
-            f"Do not train: in trials on public data no algorithm beat the untrained model. {_more(advice)}"
-        )
+        remedy = "Not even 64 times as many clients like these would do: allow a larger epsilon."
+        if (enough := advice.clients_that_work) is not None:
+            more = f"Collect more clients: with N = {enough:,} like these it would work."
+            remedy = f"{more} Or allow a larger epsilon."
+        return f"Do not train: in trials on public data no algorithm beat the untrained model. {remedy}"
     best = find(advice, advice.recommended)
     what = best.outcome.removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
     tuned = " of models tuned at home" * (advice.ranked_by == OF_TUNED)
@@ -83,13 +85,6 @@ def written(kind: str, score: float) -> str:
         ('50.0 %', '0.50')
     """
     return f"{100 * score:.1f} %" if "accuracy" in kind else f"{score:.2f}"
-
-
-def _more(advice: AdviceValues) -> str:
-    enough = advice.clients_that_work
-    if enough is None:
-        return "Not even 64 times as many clients like these would do: allow a larger epsilon."
-    return f"Collect more clients: with N = {enough:,} like these it would work. Or allow a larger epsilon."
 
 
 # What else to know ------------------------------------------------------------------------------------

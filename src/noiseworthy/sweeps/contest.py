@@ -256,8 +256,9 @@ def _alpha(prepared: Prepared) -> float | None:
     """The concentration of the partition, None for another than Dirichlet."""
     table, wanted = prepared.study.federation, prepared.study.rivals.alpha
     if wanted and table.partition != "dirichlet":
+        quoted = "none" if table.partition is None else f'"{table.partition}"'
         raise ConfigError(
-            f"[rivals] alpha varies a Dirichlet partition, got partition = {_quoted(table.partition)}; set "
+            f"[rivals] alpha varies a Dirichlet partition, got partition = {quoted}; set "
             'partition = "dirichlet" with alpha in [federation], or leave it out of [rivals]'
         )
     if wanted and isinstance(prepared.study.constants.heterogeneity, list | dict):
@@ -266,10 +267,6 @@ def _alpha(prepared: Prepared) -> float | None:
             "clients as they are; leave one of them out"
         )
     return table.alpha if table.partition == "dirichlet" else None
-
-
-def _quoted(name: str | None) -> str:
-    return "none" if name is None else f'"{name}"'
 
 
 def _dealt(prepared: Prepared, alpha: float | None) -> Prepared:

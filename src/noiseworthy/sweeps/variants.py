@@ -113,7 +113,6 @@ def _folder(changes: Mapping[str, Any]) -> str:
 def _values(text: str) -> list[Any]:
     """Values between commas: a list of TOML without its brackets, or bare words."""
     try:
-        parsed = tomllib.loads(f"values = [{text}]")
+        return tomllib.loads(f"values = [{text}]")["values"]
     except tomllib.TOMLDecodeError:
         return [value_of(part.strip()) for part in text.split(",")]
-    return parsed["values"]
