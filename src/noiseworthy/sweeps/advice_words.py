@@ -138,11 +138,8 @@ def when(name: str, other: str, flips: Sequence[FlipPart]) -> str:
     """
     sides = [(flip, side) for flip in flips for side in ("below", "above") if getattr(flip, side) is not None]
     better = [f"{flip.axis} {side} {_short(getattr(flip, side))}" for flip, side in sides]
-    ahead = [
-        f"{flip.axis} {_short(flip.low)} to {_short(flip.high)}"
-        for flip in flips
-        if flip.below is None and flip.above is None
-    ]
+    nowhere = [flip for flip in flips if flip.below is None and flip.above is None]
+    ahead = [f"{flip.axis} {_short(flip.low)} to {_short(flip.high)}" for flip in nowhere]
     said = [f"{other} does better at {listed(better)}"] if better else []
     return "; ".join(said + ([f"{name} stays ahead of {other} at {listed(ahead)}"] if ahead else []))
 
@@ -201,8 +198,7 @@ def warnings(advice: AdviceValues) -> list[str]:
                 f"{100 * best.spread:.0f} % of the attainable gain. Name public data closer to yours "
                 "under [planning] public."
             )
-    cut = [one.name for one in advice.algorithms if one.unfinished]
-    if cut:
+    if cut := [one.name for one in advice.algorithms if one.unfinished]:
         said.append(
             f"The time ran out before the races of {listed(cut)} were over; they may do better with more "
             "(--budget-seconds)."

@@ -124,10 +124,8 @@ class Contest:
         wanted, mechanisms = prepared.study.rivals, _mechanisms(prepared)
         epsilon, alpha = _epsilon_max(prepared), _alpha(prepared)
         budgets = [epsilon, *sorted({*wanted.epsilon_max} - {epsilon})]
-        points = [
-            Condition("none", epsilon, alpha),
-            *(Condition(m, e, alpha) for e in budgets for m in mechanisms),
-        ]
+        points = [Condition("none", epsilon, alpha)]
+        points += [Condition(m, e, alpha) for e in budgets for m in mechanisms]
         for other in sorted({*wanted.alpha} - {alpha}):
             points += [Condition(m, epsilon, other) for m in ("none", *mechanisms)]
         return cls(mechanisms, tuple(points), tuple(wanted.seeds))
