@@ -178,8 +178,8 @@ class Prepared:
         if (table := self.study.resources) is None:
             return None
         keys = ("cost_per_round", "cost_per_step")
-        costs = (self.in_order(f"[resources] {key}", getattr(table, key)) for key in keys)
-        return Resources.of(*costs, self.resource_budget, len(self.sizes), table.unit)
+        per_round, per_step = (self.in_order(f"[resources] {key}", getattr(table, key)) for key in keys)
+        return Resources.of(per_round, per_step, self.resource_budget, len(self.sizes), table.unit)
 
     def trained(self) -> tuple[Federation, Task]:
         """Federation and the task of its rows, records or persons, for commands that train.
