@@ -49,8 +49,7 @@ class RunFolder:
     @property
     def curves(self) -> pd.DataFrame:
         """Test scores, a row each: `seed`, `round`, `loss`, `accuracy` (R² of a regression)."""
-        training = self.record.training
-        if training is None:
+        if (training := self.record.training) is None:
             return curves_of([], [], [], [])
         return curves_of(training.seeds, training.rounds, training.loss, training.accuracy)
 

@@ -93,7 +93,10 @@ def sweep(
     """
     chosen = variants(over)
     folder = Path("runs") / f"{Path(study).stem}-sweep" if out is None else Path(out)
-    _check_apart(over, set, seeds)
+    given = {**(set or {}), **({} if seeds is None else {"training.seeds": seeds})}
+    for key in over:
+        if key in given:
+            raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     marks = [
         _mark(stated(study, changes=_all(set, one), seconds=budget_seconds, **options)) for one in chosen
@@ -139,14 +142,6 @@ class _Told(Callback):
 
 def _all(set: Changes | None, variant: Variant) -> dict[str, Any]:
     return {**(set or {}), **variant.changes}
-
-
-def _check_apart(over: Over, set: Changes | None, seeds: int | Sequence[int] | None) -> None:
-    """Refuse a key that is varied and stated at once."""
-    given = {**(set or {}), **({} if seeds is None else {"training.seeds": seeds})}
-    for key in over:
-        if key in given:
-            raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
 
 
 def _mark(study: Study) -> str:

@@ -52,8 +52,7 @@ def _page(found: Checked) -> str:
     columns = f", {found.columns} columns" if found.columns else ""
     lines = [f"{found.source}: {found.records} records{columns}"]
     for level, heading in _HEADINGS.items():
-        those = [one for one in found.findings if one.level == level]
-        if those:
+        if those := [one for one in found.findings if one.level == level]:
             lines += ["", f"{heading} ({len(those)})"]
         for one in those:
             lines += [f"  {one.where + ': ' if one.where else ''}{one.says}"]

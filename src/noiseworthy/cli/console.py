@@ -53,9 +53,8 @@ def noted(said: str) -> None:
 
 def foretell(seconds: float) -> None:
     """How long networks will train, before they start."""
-    if _style.get() in (Style.none, Style.json):
-        return
-    err.print(f"Networks to train: {about(seconds)} on this machine.")
+    if _style.get() not in (Style.none, Style.json):
+        err.print(f"Networks to train: {about(seconds)} on this machine.")
 
 
 def about(seconds: float) -> str:
@@ -156,13 +155,9 @@ class _Lines:
 
 
 @dataclass
-class _JsonLines:
+class _JsonLines(_Lines):
     """Progress as lines of JSON, for programs: at the beginning, about once a second, and at the end."""
 
-    label: str
-    total: int
-    unit: str
-    began: tuple[float, float] | None = None
     said: float = -math.inf
 
     def update(self, done: float, what: str = "") -> None:

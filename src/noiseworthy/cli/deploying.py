@@ -115,8 +115,7 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
     (link,) = [one for one in look(place) if one.name == LINK and one.alive] or (None,)
     if as_json:
         told = {"runs": link is not None, "port": link.port if link else None}
-        owners = [one.as_dict() for one in found]
-        print(json.dumps({"link": told, "owners": owners}, allow_nan=False))
+        print(json.dumps({"link": told, "owners": [one.as_dict() for one in found]}, allow_nan=False))
         return
     out.print(status_table(found))
     if (roster := roster_of(place)) is not None:
@@ -283,8 +282,7 @@ def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[Abo
     Raises:
         GatewayError: one or more.
     """
-    missing = [name for name in owners if name not in {about.client for about in abouts}]
-    if missing:
+    if missing := [name for name in owners if name not in {about.client for about in abouts}]:
         raise GatewayError("; ".join(f"{name} does not answer: {exchange.absent(name)}" for name in missing))
 
 

@@ -108,15 +108,12 @@ def _files(draft: Draft, study: Path, clients: list[str] | None) -> dict[Path, s
     schema = study.parent / "columns.toml"
     files = {study: draft.study(study.name, apart=schema.name), schema: draft.tables()}
     for client in clients:
-        path = study.parent / "owners" / f"{_file_name(client)}.toml"
+        name = "".join(one if one.isalnum() or one in "-_." else "_" for one in client)
+        path = study.parent / "owners" / f"{name}.toml"
         if path in files:
             raise ConfigError(f"{path} would be the file of {client!r} and of another; rename one of them")
         files[path] = draft.owner(client, path.name)
     return files
-
-
-def _file_name(client: str) -> str:
-    return "".join(one if one.isalnum() or one in "-_." else "_" for one in client)
 
 
 def _say(draft: Draft, paths: list[Path]) -> None:
@@ -134,11 +131,6 @@ def _say(draft: Draft, paths: list[Path]) -> None:
         ]
     if ranges := [one.name for one in asked if not one.of_values]:
         lines += ["", f"Ranges to state from what is public: {', '.join(ranges)}."]
-    lines += ["", f"Next: {_next(draft, paths[0])}"]
+    answers = f"answer {len(asked)} question{'s' * (len(asked) != 1)}, " if asked else ""
+    lines += ["", f"Next: {answers}noiseworthy check {quote(str(paths[0]))}"]
     out.print("\n".join(lines), soft_wrap=True, highlight=False)
-
-
-def _next(draft: Draft, study: Path) -> str:
-    questions = len(draft.asked())
-    first = f"answer {questions} question{'s' * (questions != 1)}, " if questions else ""
-    return f"{first}noiseworthy check {quote(str(study))}"

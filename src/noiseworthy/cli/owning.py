@@ -54,8 +54,7 @@ def model(file: OwnerFile) -> None:
     from noiseworthy.deploy.gateway.models import Models
     from noiseworthy.deploy.gateway.owner import load_owner
 
-    kept = Models.beside(load_owner(file).files.ledger).kept()
-    if not kept:
+    if not (kept := Models.beside(load_owner(file).files.ledger).kept()):
         raise ConfigError("no training has sent its model yet; it comes when noiseworthy deploy run ends")
     for path in kept:
         out.print(str(path), soft_wrap=True, highlight=False, markup=False)

@@ -111,8 +111,7 @@ def _predicted(model: Model, records: Any) -> dict[str, Any]:
         raise ConfigError(
             "records with a label for every token or voxel make no table; use nw.load_model(run).predict"
         )
-    encoded = model.encoded(records)
-    z = model.answers(encoded)
+    z = model.answers(model.encoded(records))
     added = {"prediction": model.named(z)}
     if model.gives_probabilities:
         shares = model.probabilities(z)

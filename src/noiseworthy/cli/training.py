@@ -100,11 +100,8 @@ def quickstart(out_folder: OutFolder = None) -> None:
     folder = out_folder or Path("runs") / "quickstart"
     with as_file(files("noiseworthy") / "quickstart.toml") as path:
         prepared = prepare_study(path, None, folder=folder)
-    err.print(
-        Text("noiseworthy quickstart", "bold"),
-        "ten clients, two kinds of digits each, epsilon = 4 for every record",
-        sep=": ",
-    )
+    said = "ten clients, two kinds of digits each, epsilon = 4 for every record"
+    err.print(Text("noiseworthy quickstart", "bold"), said, sep=": ")
     planned = decide_plan(prepared)
     record = train_plan(planned, folder, name="quickstart")
     _show(folder, False, lambda: _compare(planned, folder, record, name="quickstart"))

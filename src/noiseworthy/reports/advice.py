@@ -20,7 +20,7 @@ from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import svg, write_png
 from noiseworthy.reports.tables import CHOSEN, WIDTH, panel, ruled
 from noiseworthy.sweeps.advice_words import band, written
-from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CostPart, view
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, view
 
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
 _NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
@@ -50,16 +50,12 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
         write_whole(folder / CARD, json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
         for name in figures:
             write_png(drawn.get(name), folder / f"{name}.png")
-        _write_study(advice, folder / STUDY)
+        if advice.study is None:
+            (folder / STUDY).unlink(missing_ok=True)
+        else:
+            write_whole(folder / STUDY, f"# {advice.recommendation}\n{toml(advice.study)}\n")
         write_whole(folder / PAGE, page(advice, drawn))
     return folder / PAGE
-
-
-def _write_study(advice: AdviceRecord, path: Path) -> None:
-    if advice.study is None:
-        path.unlink(missing_ok=True)
-    else:
-        write_whole(path, f"# {advice.recommendation}\n{toml(advice.study)}\n")
 
 
 def page(advice: AdviceRecord, figures: dict[str, Figure]) -> str:
@@ -112,20 +108,13 @@ def prices(advice: AdviceRecord) -> list[dict[str, str]]:
             "algorithm": one.name,
             "epsilon": rounded_up(one.privacy.spent_epsilon),
             "of one": one.privacy.unit,
-            **_costs(one.cost),
+            "uploads": span(one.cost.uploads),
+            "sends": in_bytes(one.cost.bytes),
+            "local steps": f"{one.cost.local_steps:,}",
+            **({} if one.cost.resources is None else {one.cost.unit or "": number(one.cost.resources)}),
         }
         for one in advice.algorithms
     ]
-
-
-def _costs(cost: CostPart) -> dict[str, str]:
-    paid = {} if cost.resources is None else {cost.unit or "": number(cost.resources)}
-    return {
-        "uploads": span(cost.uploads),
-        "sends": in_bytes(cost.bytes),
-        "local steps": f"{cost.local_steps:,}",
-        **paid,
-    }
 
 
 def plans(advice: AdviceRecord) -> list[dict[str, str]]:

@@ -81,22 +81,16 @@ def _along(
         axes.plot(x, y, color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
         axes.plot(x, np.where(inside, y, np.nan), color=colour, linewidth=2.0, label=name, gid=name)
     axes.axvline(ours.own, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
-    for flip in flips:
-        if flip.axis == ours.axis:
-            _mark_flips(axes, ours, flip)
+    ends = [end for flip in flips if flip.axis == ours.axis for end in (flip.below, flip.above)]
+    for end in [end for end in ends if end is not None]:
+        at = np.interp(np.log(end), np.log(ours.x), ours.accuracy)
+        axes.plot([end], [at], "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5, gid="flip")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sorted({ours.x[0], ours.own, ours.x[-1]})))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2)))
     axes.xaxis.set_minor_locator(NullLocator())
     if ours.axis == "epsilon":
         axes.legend(frameon=False, loc="lower right", handlelength=1.2)
-
-
-def _mark_flips(axes: Axes, ours: CurvePart, flip: FlipPart) -> None:
-    for x in (flip.below, flip.above):
-        if x is not None:
-            y = np.interp(np.log(x), np.log(ours.x), ours.accuracy)
-            axes.plot([x], [y], "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5, gid="flip")
 
 
 def _row(axes: Axes, advice: AdviceRecord, i: int, one: AdvisedPart) -> None:
@@ -161,8 +155,7 @@ def _small() -> float:
 
 
 def _name(advice: AdviceRecord) -> str:
-    tuned = ", tuned at home" * (advice.ranked_by == OF_TUNED)
-    return f"predicted test {_written(advice.score)}{tuned}"
+    return f"predicted test {_written(advice.score)}" + ", tuned at home" * (advice.ranked_by == OF_TUNED)
 
 
 def _written(name: str) -> str:

@@ -71,8 +71,7 @@ def faults_of_printed(plan: PlanPart) -> list[str]:
         if cost[worst] > resources.budget[worst] * (1 + 1e-9):
             faults.append(f"it costs {amount(cost[worst])} of {amount(resources.budget[worst])}")
     if printed["total_iterations"] % printed["local_steps"]:
-        words = words_of(plan)
-        k, tau = (words.symbols(printed, [key]) for key in ("total_iterations", "local_steps"))
+        k, tau = (words_of(plan).symbols(printed, [key]) for key in ("total_iterations", "local_steps"))
         faults.append(f"{tau} does not divide {k}")
     return faults
 

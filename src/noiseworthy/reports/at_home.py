@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,10 @@ def compared(record: RunRecord) -> list[dict[str, str]]:
     """A row for own models, and for each model of a comparison as it is and tuned; empty for others."""
     if record.compare is None or (home := record.compare.home) is None:
         return []
-    write = partial(_or_diverged, record)
+
+    def write(value: float | None) -> str:
+        return "diverged" if value is None else score(record, value)
+
     rows = [{"model": one.name, "shared": write(one.shared), "tuned at home": write(one.tuned)}
             for one in home.models]  # fmt: skip
     return [{"model": "own models", "shared": "", "tuned at home": write(home.alone)}, *rows]
@@ -55,10 +57,6 @@ def compare_caption(record: RunRecord) -> str:
         f"{findings.compare_caption(record)} For owners, on their own test records: own models "
         f"{alone['tuned at home']}; tuned at home {said}."
     )
-
-
-def _or_diverged(record: RunRecord, value: float | None) -> str:
-    return "diverged" if value is None else score(record, value)
 
 
 def planned_for(record: RunRecord) -> str:

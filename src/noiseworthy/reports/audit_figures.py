@@ -52,12 +52,9 @@ def _scores(axes: Axes, audit: AuditRecord, one: AuditedPart) -> None:
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-    _label(axes, _without(audit), _ABSENT, left=True)
+    absent = "with its opposite" if audit.relation == "replace-one" else f"without that {audit.unit}"
+    _label(axes, absent, _ABSENT, left=True)
     _label(axes, f"with the canary {audit.unit}", _PRESENT, left=False)
-
-
-def _without(audit: AuditRecord) -> str:
-    return "with its opposite" if audit.relation == "replace-one" else f"without that {audit.unit}"
 
 
 def _label(axes: Axes, words: str, colour: str, *, left: bool) -> None:

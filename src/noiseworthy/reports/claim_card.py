@@ -294,16 +294,10 @@ def _by_what(plan: PlanPart) -> str:
 
 
 def _which_noise(record: RunRecord) -> str:
-    stamp = assurance(record)
-    if stamp is None:
+    if (stamp := assurance(record)) is None:
         return "None yet: nothing has been trained. The numbers are what a training by this plan would spend."
-    what = WORDS[stamp]
-    warning = (
-        " Do not release the model or the uploads if the records are private."
-        if stamp == "simulation"
-        else ""
-    )
-    return f"Stamp: {stamp}. That is {what}.{warning}"
+    exposed = " Do not release the model or the uploads if the records are private."
+    return f"Stamp: {stamp}. That is {WORDS[stamp]}.{exposed if stamp == 'simulation' else ''}"
 
 
 def _how_counted(record: RunRecord) -> str:

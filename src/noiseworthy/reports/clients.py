@@ -44,19 +44,16 @@ def who_figure(record: RunRecord) -> Figure | None:
     scarce = bill is not None
     axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
-    verb = "made" if record.training else "planned"
-    uploads = np.array(uploads_of(plan), float)
+    made, spent = ("made", "spent") if record.training else ("planned", "planned")
     limit = "paid for" if scarce else "paid for by its noise"
-    draw(axes[0], record, uploads, _made(record), "Uploads", verb, limit)
+    draw(axes[0], record, np.array(uploads_of(plan), float), _made(record), "Uploads", made, limit)
     if scarce:
-        verb = "spent" if record.training else "planned"
-        draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", verb, "budget")
+        draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", spent, "budget")
     if private:
         rows = plan.privacy.clients
-        spent = most_spent(record) or [row.spent_epsilon for row in rows]
+        loss = most_spent(record) or [row.spent_epsilon for row in rows]
         budget = np.array([row.epsilon for row in rows])
-        verb = "spent" if record.training else "planned"
-        draw(axes[1], record, budget, finite(spent)[None], "Privacy loss ε", verb, "budget")
+        draw(axes[1], record, budget, finite(loss)[None], "Privacy loss ε", spent, "budget")
     return figure
 
 
@@ -116,7 +113,6 @@ def _abbreviated(axis: Axis, most: float) -> None:
 
 def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:
     head(axes, title, "", "")
-    crowded = len(axes.figure.axes) > 2
-    range_of = " (by seed)" if crowded else " (range over seeds)"
+    range_of = " (by seed)" if len(axes.figure.axes) > 2 else " (range over seeds)"
     over = f"● {verb}" + (range_of if seeds > 1 else "")
     name_marks(axes, [(over, PLAN), (f"┃ {limit}", MUTED)])

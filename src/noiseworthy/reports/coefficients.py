@@ -16,8 +16,7 @@ _SHOWN, _WIDEST = 30, 28
 
 def rows_of(record: RunRecord) -> list[dict[str, str]]:
     """A row for each coefficient; empty where none were estimated."""
-    told = record.coefficients
-    if told is None:
+    if (told := record.coefficients) is None:
         return []
     interval = f"{number(100 * told.confidence)} % interval"
     return [

@@ -275,19 +275,12 @@ def _read_off(course: Course | None, evidence: EvidencePart) -> str:
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:
-        return (
-            f"The curve is flat: any of these counts is predicted to do about as well.{_own_steps(evidence)}"
-        )
+        own_steps = " Each is taken with the step that suits it, few rounds with long ones."
+        flat = "The curve is flat: any of these counts is predicted to do about as well."
+        return flat + own_steps * bool(evidence.trials)
     if course is None:
         return ""
     return course.turns if falls and rises else course.falls if falls else course.rises
-
-
-def _own_steps(evidence: EvidencePart) -> str:
-    """Why such a curve does not begin at the untrained loss."""
-    if not evidence.trials:
-        return ""
-    return " Each is taken with the step that suits it, few rounds with long ones."
 
 
 def training_caption(record: RunRecord) -> str:

@@ -51,8 +51,7 @@ def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
 
 def meaning(record: RunRecord) -> str:
     """The same in words; empty where nothing is released."""
-    known = told_apart(record)
-    if known is None:
+    if (known := told_apart(record)) is None:
         return ""
     name = shortened(record.client_names[known.client], 40)
     whose = "a client" if known.alike else f"{name}, the client that is worst off"

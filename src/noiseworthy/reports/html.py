@@ -154,13 +154,10 @@ def plan_numbers(record: RunRecord) -> list[Key]:
     if not plan.train:
         return []
     words = words_of(plan)
+    of_all = f"of {len(plan.releases):,}{' on average' * (plan.asked_with is not None)}"
     keys = [
         *words.keys(plan.written),
-        Key(
-            "clients in each",
-            f"{plan.clients_per_round:,}",
-            f"of {len(plan.releases):,}{' on average' * (plan.asked_with is not None)}",
-        ),
+        Key("clients in each", f"{plan.clients_per_round:,}", of_all),
         Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan.written)),
     ]
     if bill := planned_bill(record):
@@ -194,8 +191,7 @@ def client_rows(record: RunRecord) -> list[dict[str, str]]:
 
 def listing(record: RunRecord) -> str:
     """What the columns of the list of clients are."""
-    plan = record.plan
-    noised = words_of(plan).noised
+    plan, noised = record.plan, words_of(record.plan).noised
     whose = "the seed that asked most" if record.training else "all planned uploads"
     noise = f"noise is per coordinate of {noised.listed(plan.written)}"
     said = f"{noised.columns_said}; {noise}; spent is the epsilon of {whose}."

@@ -14,8 +14,7 @@ from noiseworthy.studies.typed_record import RunRecord
 @styled
 def leak_figure(record: RunRecord) -> Figure | None:
     """Epsilon spent by the plan and by the printed noise, beside the budget; None where it is not known."""
-    leak = leak_of(record.plan)
-    if leak is None:
+    if (leak := leak_of(record.plan)) is None:
         return None
     figure = new_figure(WIDE, 2.15)
     axes = figure.subplots()

@@ -205,8 +205,7 @@ def budgets_figure(one: DataSet) -> Figure:
         start = 0.0
         for i, spending in enumerate(owned.spendings):
             part = spending.shares / WHOLE
-            tone = TONES[1 + i % 3]
-            axes.barh(row, part, left=start, height=0.62, color=tone, zorder=2, gid="spent")
+            axes.barh(row, part, left=start, height=0.62, color=TONES[1 + i % 3], zorder=2, gid="spent")
             start += part
         axes.barh(row, owned.held / WHOLE, left=start, height=0.62, color=RULE, zorder=2, gid="held")
         axes.annotate(

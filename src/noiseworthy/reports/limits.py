@@ -17,8 +17,7 @@ def limits(record: RunRecord) -> Clause | None:
     privacy, compare = record.plan.privacy, record.compare
     if not privacy.private:
         return None
-    unit = privacy.unit
-    when = words_of(record.plan).when(record.plan.written)
+    unit, when = privacy.unit, words_of(record.plan).when(record.plan.written)
     points = [
         *record.read_off,
         *_sizes(privacy),

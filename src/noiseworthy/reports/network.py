@@ -132,9 +132,8 @@ def _node(one: Standing) -> Text:
 
 
 def _told(one: Standing) -> tuple[str, ...]:
-    if one.about is None:
+    if (about := one.about) is None:
         return ("" if one.gateway is None else "no answer", *[""] * 4)
-    about = one.about
     budget = f"{about.mechanism} {rounded_up(about.epsilon)}"
     entries = f"{int(about.head.split(':')[0]):,} entries"
     return f"{about.records:,}", budget, rounded_up(about.delta), percent_up(about.spent), entries

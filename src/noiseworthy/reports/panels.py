@@ -153,8 +153,7 @@ def _prediction_limits(axes: Axes, evidence: EvidencePart, lines: dict[str, Line
     lowest = min(y.min() for _, y in lines.values())
     reference = start if lowest <= start else 3 * lowest
     loss_limits(axes, [lowest, start], max(reference, place[1] / 1.1 if place else 0))
-    top = axes.get_ylim()[1]
-    shown = [ends for line in lines.values() for ends in _in_sight(*line, top)]
+    shown = [ends for line in lines.values() for ends in _in_sight(*line, axes.get_ylim()[1])]
     shown += [trial.x for trial in evidence.trials] + ([place[0]] if place else [])
     setting_axis(axes, min(shown), max(shown))
 
@@ -236,11 +235,9 @@ def _series(axes: Axes, x: NDArray[np.float64], outcomes: Sequence[Outcome], ink
 
 
 def _plan(axes: Axes, record: RunRecord, planned: CellPart, across: str, quantity: Quantity) -> None:
-    outcome = _outcome(planned, quantity)
-    if outcome is None:
+    if (outcome := _outcome(planned, quantity)) is None:
         return
-    x = planned.setting[across]
-    text = f"plan: {written(record, quantity, outcome.mean)}"
+    x, text = planned.setting[across], f"plan: {written(record, quantity, outcome.mean)}"
     if np.isfinite(outcome.mean):
         plan_diamond(axes, x, outcome.mean, outcome.least, outcome.most, text)
     else:

@@ -119,8 +119,7 @@ def areas(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _tones(record: RunRecord) -> NDArray[np.float64]:
     """Colours of clients, shape (N, 4): the plan's, or by stated heterogeneity."""
-    unlike = heterogeneity_of(record.written)
-    if not unlike:
+    if not (unlike := heterogeneity_of(record.written)):
         return np.tile(to_rgba(PLAN), (clients_of(record.written), 1))
     return _TONES(np.array(unlike) / max(unlike))
 

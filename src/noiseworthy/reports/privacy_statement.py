@@ -6,7 +6,6 @@ from noiseworthy._wording import count, number, rounded_up, shortened
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy import assurances
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.guarantee import meaning
@@ -61,15 +60,10 @@ def privacy_statement(record: Record | RunRecord) -> list[Clause]:
         Clauses in reading order, warnings first; a run without noise makes no claim.
     """
     record = view(record)
+    claims: list[Clause] = []
     if record.plan.privacy.private:
-        claims = [
-            Clause("What is protected", protected(record)),
-            _at_most(record),
-            _mechanism(record),
-            _accounting(record),
-        ]
-    else:
-        claims = []
+        protection = Clause("What is protected", protected(record))
+        claims = [protection, _at_most(record), _mechanism(record), _accounting(record)]
     clauses = [_not_private(record), _overspent(record), _assurance(record), *claims,
                _adversary(record), limits(record), as_printed(record)]  # fmt: skip
     return [clause for clause in clauses if clause is not None]
@@ -115,17 +109,12 @@ def _assurance(record: RunRecord) -> Clause | None:
         )
     assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
-        return Clause("Noise", _origin(record, assurance))
+        noise = "Uploads carry"
+        if not record.plan.whom.owners_add:
+            noise = "Uploads carried none. To each sum of them the trusted server added"
+        return Clause("Noise", f"Assurance: {assurance}. {noise} {assurances.WORDS[assurance]}.")
     text = f"Assurance: simulation. {assurances.SIMULATED}"
     return Clause("Simulated noise is no privacy mechanism", text, kind="warning")
-
-
-def _origin(record: RunRecord, assurance: Assurance) -> str:
-    """Where the noise of a training came from."""
-    noise = "Uploads carry"
-    if not record.plan.whom.owners_add:
-        noise = "Uploads carried none. To each sum of them the trusted server added"
-    return f"Assurance: {assurance}. {noise} {assurances.WORDS[assurance]}."
 
 
 # Claims -----------------------------------------------------------------------------------------------

@@ -170,10 +170,8 @@ def key_numbers(record: RunRecord) -> list[Key]:
         keys.append(Key(name, write(found.outcome.mean), found.outcome.ends(write)))
     privacy = record.plan.privacy
     if privacy.private:
-        epsilon, delta = (
-            span(values, lambda v: number(v, 6))
-            for values in ([r.epsilon for r in privacy.clients], [r.delta for r in privacy.clients])
-        )
+        budgets = [r.epsilon for r in privacy.clients], [r.delta for r in privacy.clients]
+        epsilon, delta = (span(values, lambda v: number(v, 6)) for values in budgets)
         keys.append(Key("epsilon at most", epsilon, f"delta {delta} per {privacy.unit}"))
     else:
         keys.append(Key("epsilon", "unbounded", "no noise, not private"))
@@ -197,9 +195,8 @@ def explained(record: RunRecord) -> list[tuple[str, str]]:
         mean = written(record, found.quantity, found.outcome.mean)
         said.append((mean, f"The result: the mean of {_trainings(record, found.seeds)}."))
     if record.training and (metrics := record.training.metrics) and (scores := findings.scores_of(metrics)):
-        said.append(
-            (f"seed {record.training.seeds[0]}", f"The model in this folder is of this seed: {scores}.")
-        )
+        seed = f"seed {record.training.seeds[0]}"
+        said.append((seed, f"The model in this folder is of this seed: {scores}."))
     said += _foretold(record)
     if chosen := findings.chosen_by(record):
         said.append(("chosen by", f"The plan was chosen by its {chosen}."))
@@ -229,13 +226,11 @@ def _foretold(record: RunRecord) -> list[tuple[str, str]]:
     one, write = (band.accuracy, partial(findings.score, record)) if scored else (band.loss, level)
     if one.mean is None or one.least is None or one.most is None:
         return []
-    return [
-        (
-            write(one.mean),
-            f"What was predicted before training, by trials on public data, within {write(one.least)} to "
-            f"{write(one.most)}. No private record was read for it.",
-        )
-    ]
+    text = (
+        f"What was predicted before training, by trials on public data, within {write(one.least)} to "
+        f"{write(one.most)}. No private record was read for it."
+    )
+    return [(write(one.mean), text)]
 
 
 def _trained_again(record: RunRecord, found: Result | None) -> list[tuple[str, str]]:

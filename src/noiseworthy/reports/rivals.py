@@ -32,8 +32,7 @@ def rivals_figure(record: RunRecord) -> Figure | None:
     if (rivals := record.rivals) is None:
         return None
     points = words.own_points(rivals)
-    rows = max(len(point.algorithms) for point in points)
-    figure = new_figure(WIDE, _AROUND + _ROW * rows)
+    figure = new_figure(WIDE, _AROUND + _ROW * max(len(point.algorithms) for point in points))
     for axes, point in zip(figure.subplots(1, len(points), squeeze=False)[0], points, strict=True):
         standing(axes, record, rivals, point)
     return figure
@@ -92,8 +91,7 @@ def _row(axes: Axes, rivals: RivalsPart, entry: EntryPart, row: int, look: Ink) 
 
 def _mark_reference(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     """What training without noise reaches, as a line across all rows."""
-    mean = words.mean_of(rivals, words.reference_of(rivals, point.alpha))
-    if mean is None:
+    if (mean := words.mean_of(rivals, words.reference_of(rivals, point.alpha))) is None:
         return
     axes.axvline(mean, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     left = mean > np.mean(axes.get_xlim())

@@ -168,11 +168,12 @@ def caption(record: RunRecord) -> str:
     """What was simulated, what it says, and what it would cost to choose by it; empty without rivals."""
     if (rivals := record.rivals) is None:
         return ""
+    pure = [law.title for law in map(law_of, rivals.mechanisms) if law.pure]
+    planned = "".join(f"{title} noise is planned for pure ε, δ = 0. " for title in pure)
     return (
         f"The {quantity_name(record, rivals)} of all on the same federation, with the same budgets, rounds, "
         f"clients per round, clip and steps: {seeds_of(rivals)} each, and their mean. {finding(rivals)}. "
-        f"{_pure(rivals)}{_spent(rivals)} {_search(record, rivals)} "
-        "Another step may suit a rival better."
+        f"{planned}{_spent(rivals)} {_search(record, rivals)} Another step may suit a rival better."
     )
 
 
@@ -191,19 +192,13 @@ def sweeps_caption(record: RunRecord) -> str:
     """What is varied along the lines; empty without rivals."""
     if (rivals := record.rivals) is None:
         return ""
-    mechanism = rivals.mechanisms[0]
-    varied = [words for name, words in _VARIED.items() if sweep(rivals, mechanism, name)]
+    varied = [words for name, words in _VARIED.items() if sweep(rivals, rivals.mechanisms[0], name)]
     bars = "" if len(rivals.seeds) == 1 else ", bars a standard deviation"
     unlike = " The smaller α, the more do clients' records differ." if _VARIED["alpha"] in varied else ""
     return (
         f"The {quantity_name(record, rivals)} where {' or '.join(varied)} is another and all else as in the "
         f"study, whose own place is dotted: means of {seeds_of(rivals)}{bars}.{unlike}"
     )
-
-
-def _pure(rivals: RivalsPart) -> str:
-    laws = map(law_of, rivals.mechanisms)
-    return "".join(f"{law.title} noise is planned for pure ε, δ = 0. " for law in laws if law.pure)
 
 
 def _spent(rivals: RivalsPart) -> str:

@@ -82,6 +82,5 @@ def trusted(plan: PlanPart) -> str:
         return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}{secret}"
     fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
     hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
-    return (
-        f"{trust.model} against {count(trust.colluders, 'colluder')}, {trust.dropouts} may be missing{hide}"
-    )
+    colluders = count(trust.colluders, "colluder")
+    return f"{trust.model} against {colluders}, {trust.dropouts} may be missing{hide}"

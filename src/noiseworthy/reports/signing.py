@@ -73,8 +73,7 @@ def verify(folder: Path, key: Path, today: date) -> Card:
             "rely on it"
         ) from None
     told = json.loads(card)
-    until = told.get("valid_until")
-    if until is not None and today > date.fromisoformat(until):
+    if (until := told.get("valid_until")) is not None and today > date.fromisoformat(until):
         who = told.get("responsible") or "who signed it"
         raise DataError(f"{folder / FILE} was valid until {until}; ask {who} for another")
     return told

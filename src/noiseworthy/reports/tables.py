@@ -60,12 +60,8 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
     if plan.train and plan.resources and (bill := planned_bill(record)):
         _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan, plan.resources)}")
     if predicted := plan.predicted:
-        _fact(
-            facts,
-            "predicted",
-            f"{level(predicted.bound)}{findings.band_of(record)}, untrained {level(predicted.no_training)} "
-            f"({predicted.unit})",
-        )
+        untrained = f"untrained {level(predicted.no_training)} ({predicted.unit})"
+        _fact(facts, "predicted", f"{level(predicted.bound)}{findings.band_of(record)}, {untrained}")
     if chosen := findings.chosen_by(record):
         _fact(facts, "chosen by", chosen)
     if record.what_if:
@@ -93,11 +89,8 @@ def training_panel(record: RunRecord) -> Panel | None:
     foretold = "" if predicted is None else f", predicted {level(predicted)}"
     _fact(facts, "test loss", f"{_over(loss, level)}, {findings.baseline(training)}{foretold}")
     if (accuracy := findings.final(record, "accuracy")) is not None:
-        _fact(
-            facts,
-            f"test {findings.score_name(record)}",
-            _over(accuracy, lambda value: findings.score(record, value)),
-        )
+        reached = _over(accuracy, partial(findings.score, record))
+        _fact(facts, f"test {findings.score_name(record)}", reached)
     if training.metrics and (told := findings.scores_of(training.metrics)):
         _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
     if chosen := findings.chosen_by(record):
@@ -109,18 +102,16 @@ def training_panel(record: RunRecord) -> Panel | None:
     if bill := bill_of(record):
         _fact(facts, "cost", f"{of_budget(bill)}, {whose(record, bill)}")
     _fact(facts, "took", f"{count(len(training.seeds), 'seed')}, {about(training.seconds)} s")
-    return _panel(
-        "training", result.title(record), facts, _remarks(record, training=True), remarks_first=True
-    )
+    remarks = _remarks(record, training=True)
+    return _panel("training", result.title(record), facts, remarks, remarks_first=True)
 
 
 def home_table(record: RunRecord) -> RenderableType | None:
     """Alone, shared and tuned at home, with who gains; None where nobody asked."""
     if (home := record.home) is None:
         return None
-    title = Text.assemble(
-        (at_home.finding(record) or "", "bold"), (f"\n{at_home.who_gains(record, home)}", "dim")
-    )
+    gains = f"\n{at_home.who_gains(record, home)}"
+    title = Text.assemble((at_home.finding(record) or "", "bold"), (gains, "dim"))
     return Group(Rule(style="dim"), title, of_rows("", at_home.fairness(record, home), "tuned at home"))
 
 
@@ -132,16 +123,14 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
     scored = findings.is_scored(compare)
     table = ruled()
     table.add_column("setting")
-    axes = compare.axes
-    terms = words_of(record.plan).terms
+    axes, terms = compare.axes, words_of(record.plan).terms
     for name in (*(terms[axis].column for axis in axes), "test loss", "least to most"):
         table.add_column(name, justify="right")
     if scored:
         table.add_column(findings.score_name(record), justify="right")
     shown = cells[: 1 + MOST_CELLS]
     for cell in shown:
-        style = CHOSEN if cell.planned else None
-        table.add_row(*_cell(record, axes, cell, scored), style=style)
+        table.add_row(*_cell(record, axes, cell, scored), style=CHOSEN if cell.planned else None)
     hidden = len(cells) - len(shown)
     more = f"and {count(hidden, 'worse setting')}; all are in the report\n" * (hidden > 0)
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
@@ -209,11 +198,7 @@ def rivals_table(record: RunRecord) -> RenderableType | None:
         return None
     said = filter(None, (rivals_words.finding(rivals), rivals_words.home_finding(rivals)))
     title = Text.assemble((".\n".join(said), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
-    several = {
-        **rivals_words.standings(rivals),
-        **rivals_words.at_home(rivals),
-        **rivals_words.varied(rivals),
-    }
+    several = rivals_words.standings(rivals) | rivals_words.at_home(rivals) | rivals_words.varied(rivals)
     tables = [of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 
@@ -231,10 +216,8 @@ def of_rows(title: str, rows: list[dict[str, str]], ours: str | None = None) -> 
 
 def _pair(record: RunRecord, tradeoff: TradeoffPart, cell: PairPart) -> Text:
     """A cell of the trade-off; the study's own stands out."""
-    text = "\n".join(
-        [surface.reached(record, tradeoff, cell), *surface.decision(record, cell).split(", ")]
-    ).rstrip()
-    return Text(text, style=CHOSEN if cell.own else "")
+    lines = [surface.reached(record, tradeoff, cell), *surface.decision(record, cell).split(", ")]
+    return Text("\n".join(lines).rstrip(), style=CHOSEN if cell.own else "")
 
 
 MOST_CELLS = 8
@@ -332,15 +315,13 @@ def _noise(plan: PlanPart) -> str:
         return f"{law.title}, added by the server alone"
     size, _ = law.size_words
     where = words_of(plan).noised.where(plan.written)
-    first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
-    return f"{law.title}, {first}"
+    return f"{law.title}, {size} {span(noise_of_uploads(plan))} per coordinate{where}"
 
 
 def _step(plan: PlanPart) -> str:
     if plan.step_size is None:
         return "none stated"
-    steps = words_of(plan).decays
-    decay = plan.step_decay_rounds
+    steps, decay = words_of(plan).decays, plan.step_decay_rounds
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
     momentum = f", momentum {number(plan.momentum)}" if plan.momentum else ""
     momentum += ", scaled by what uploads say" if plan.steering else ""

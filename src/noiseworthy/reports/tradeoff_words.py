@@ -40,8 +40,7 @@ def reached(record: RunRecord, tradeoff: TradeoffPart, cell: PairPart) -> str:
     """What a cell reaches, as it is written in it."""
     if not cell.loss:
         return NO_PLAN
-    mean = mean_of(tradeoff, cell)
-    if mean is None:
+    if (mean := mean_of(tradeoff, cell)) is None:
         return "diverged"
     if quantity_of(tradeoff) == "loss":
         return level(mean)
@@ -146,7 +145,6 @@ def _search(record: RunRecord, tradeoff: TradeoffPart) -> str:
 
 def _without_plan(cells: Sequence[PairPart]) -> str:
     """Why some cells are empty."""
-    empty = [cell.reason for cell in cells if cell.reason]
-    if not empty:
+    if not (empty := [cell.reason for cell in cells if cell.reason]):
         return ""
     return f" {count(len(empty), 'cell')} without a plan, first because {empty[0].rstrip('.')}."

@@ -44,8 +44,7 @@ def finding(said: Description, scores: Scores, limits: Limits) -> str:
     """The three scores in a sentence without its full stop; whether they are told apart."""
     told = ", ".join(f"{NAMES[name]} {_written(said, value)}" for name, value in scores.items())
     low, high = limits["tuned"]
-    apart = [NAMES[name] for name in ("alone", "shared") if not low <= scores[name] <= high]
-    others = " and ".join(apart)
+    others = " and ".join(NAMES[name] for name in ("alone", "shared") if not low <= scores[name] <= high)
     chance = f"beyond chance of {others}" if others else "these records do not tell them apart"
     return f"{told[0].upper()}{told[1:]}: {chance}"
 

@@ -66,8 +66,7 @@ def usual_panel(axes: Axes, record: RunRecord, compare: ComparePart, title: str)
 
 def usual_caption(record: RunRecord) -> str:
     """What the usual settings are, and what was found."""
-    compare = record.compare
-    if compare is None:
+    if (compare := record.compare) is None:
         return ""
     found, settings = usual_verdict(record), count(len(compare.usual), "usual setting")
     prior = record.training and record.training.prior

@@ -24,11 +24,9 @@ def what_if_caption(record: RunRecord) -> str:
 def what_trust_buys(record: RunRecord, found: WhatIfPart) -> str:
     """What the same records would reach with other trust, in a sentence; empty where there is no choice."""
     reached = [(one, metric_score(record, one.accuracy)) for one in found.trust]
-    return (
-        f"By trust, on public data, each with its best counts: {listed_trusts(reached)}."
-        if len(reached) > 1
-        else ""
-    )
+    if len(reached) < 2:
+        return ""
+    return f"By trust, on public data, each with its best counts: {listed_trusts(reached)}."
 
 
 def listed_trusts(reached: Sequence[tuple[TrustOutcomePart, str]]) -> str:
@@ -56,7 +54,5 @@ def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:
     if not found.prices:
         return f"No epsilon in sight buys another point of {name}."
     (accuracy, epsilon), own = found.prices[0], found.curves["epsilon"].own
-    wanted = metric_score(record, accuracy)
-    return (
-        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
-    )
+    needed = f"epsilon {number(epsilon, 3)} instead of {number(own, 3)}"
+    return f"The next point of {name}, {metric_score(record, accuracy)}, needs {needed}."

@@ -58,9 +58,8 @@ def account(
     mode: ClippingMode = "D" if unit == "client" else "A"
     row: Row = "person" if unit == "person" else "record"
     sensitivity = of_upload(mode, clip_norm, records, 1, law.name, relation, sampling_rate, row)
-    deltas = check.in_unit_interval(
-        "delta", check.per_client("delta", delta, n), closed_left=not law.needs_delta
-    )
+    stated = check.per_client("delta", delta, n)
+    deltas = check.in_unit_interval("delta", stated, closed_left=not law.needs_delta)
     spent = spent_epsilon(Release(law.noise(size), sensitivity, sampling_rate), used, deltas)
     clients = [{"delta": d, "spent_epsilon": e} for d, e in zip(deltas.tolist(), spent.tolist(), strict=True)]
     privacy = {"unit": unit, "relation": relation, "adversary": ADVERSARY, "clients": clients}

@@ -6,8 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy._json import strict_json
 from noiseworthy.data.federation import Federation
@@ -60,8 +59,8 @@ def _plain(found: Scored) -> dict[str, Any]:
         name: {
             "overall": found.overall[name],
             "scores": scores.tolist(),
-            "least": _column(found.limits[name], 0),
-            "most": _column(found.limits[name], 1),
+            "least": found.limits[name][:, 0].tolist(),
+            "most": found.limits[name][:, 1].tolist(),
         }
         for name, scores in found.scores.items()
     }
@@ -70,11 +69,7 @@ def _plain(found: Scored) -> dict[str, Any]:
         "named": found.named,
         **candidates,
         "gains": found.gains.tolist(),
-        "gains_least": _column(found.gain_limits, 0),
-        "gains_most": _column(found.gain_limits, 1),
+        "gains_least": found.gain_limits[:, 0].tolist(),
+        "gains_most": found.gain_limits[:, 1].tolist(),
         **{f"error_{name}": error for name, error in found.errors.items()},
     }
-
-
-def _column(limits: NDArray[np.float64], place: int) -> list[float]:
-    return limits[:, place].tolist()

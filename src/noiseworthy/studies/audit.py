@@ -65,9 +65,8 @@ def audit_study(
         InvalidInput: a plan that does not train, without noise or step sizes.
     """
     started, plan = time.monotonic(), decision.plan
-    linear = prepared.task is None or isinstance(prepared.task, LinearModel)
     person = min(prepared.study.persons_have_at_most or 2, _OF_A_PERSON)
-    model = "linear" if linear else "network"
+    model = "linear" if prepared.task is None or isinstance(prepared.task, LinearModel) else "network"
     effort = Effort(prepared.study.task.ridge, model, trials, seconds, person=person)
     audits = audit(plan, effort, on_progress)
     trained = _run_checks(plan, folder)
@@ -93,10 +92,9 @@ def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
     if failed:
         return f"The audit speaks against the claim: {', '.join(dict.fromkeys(failed))}."
     last = audits[-1]
-    share = 100 * last.proven / last.claimed
     return (
         f"Nothing speaks against the claim; the attack proves epsilon {rounded_down(last.proven)} of the "
-        f"{last.claimed:.3g} that are claimed ({share:.0f} %)."
+        f"{last.claimed:.3g} that are claimed ({100 * last.proven / last.claimed:.0f} %)."
     )
 
 
@@ -179,8 +177,7 @@ def with_audit(record: Record, audit: Record) -> Record:
 
 def _run_checks(plan: Plan, folder: Path | None) -> tuple[Check, ...]:
     """Uploads and ledger of a run folder against the plan, if it was trained by this one."""
-    record = None if folder is None else kept_run(plan, folder)
-    if folder is None or record is None:
+    if folder is None or (record := kept_run(plan, folder)) is None:
         return ()
     checks = () if plan.in_stages else (_uploads_check(plan, record),)
     return (*checks, _ledger_check(folder)) if (folder / LEDGER).exists() else checks

@@ -14,8 +14,7 @@ def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
     How given owners differ, only the private data could tell; public owners stand in for them.
     """
     table = study.federation
-    given = table.partition is None and table.clients is None
-    if table.partition == GIVEN_OWNERS or given:
+    if table.partition == GIVEN_OWNERS or (table.partition is None and table.clients is None):
         return GIVEN_OWNERS, {}
     if table.partition in ("label-shards", "dirichlet", "sorted"):
         settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}

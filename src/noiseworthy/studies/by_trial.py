@@ -128,8 +128,7 @@ def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     """The public data on which a study is planned, by the shared model or by what owners make of it."""
     use_persistent_cache()
     facts = replace(prepared.public_facts(), for_owners=for_owners)
-    public = prepared.study.planning.public
-    located = prepared.study.located
+    public, located = prepared.study.planning.public, prepared.study.located
     if public == "auto":
         weights = public_sources(facts, prepared.relatives)
         if len(facts.record_shape) > 1 and not isinstance(prepared.task, LinearModel):

@@ -27,11 +27,8 @@ OF_A_SIMULATION = (
 def may_centre(prepared: Prepared) -> bool:
     """Whether trials may choose it: records with classes, of which nothing was told before."""
     federation = prepared.federation
-    return (
-        federation is not None
-        and federation.classes is not None
-        and (prepared.ranges is None and may_tell(prepared))
-    )
+    with_classes = federation is not None and federation.classes is not None
+    return with_classes and prepared.ranges is None and may_tell(prepared)
 
 
 def may_tell(prepared: Prepared) -> bool:

@@ -154,7 +154,6 @@ def _table(name: str, raw: Mapping[str, Any]) -> type[Table] | None:
 
 def _unknown(key: str, said: str, wrong: str, known: Iterable[str], table: str) -> str:
     names = list(known)
-    near = get_close_matches(wrong, names, n=1)
-    if near:
+    if near := get_close_matches(wrong, names, n=1):
         return f"{key}: {said}; did you mean {table}{near[0]}?"
     return f"{key}: {said}; there are {', '.join(names)}"

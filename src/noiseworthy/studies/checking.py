@@ -132,7 +132,8 @@ def _checked(
     cells = _cells(source, table) if is_table(source) else {}
     found, examples, schema = _of_cells(cells, source, table, columns, whole=whole)
     if examples is not None and schema is not None and len(examples.x):
-        found += _norm(examples, schema, task)
+        intercept = task.intercept(task.model or default_model(schema.n_classes))
+        found += check_norm(examples.x, schema, intercept, task.radius)
     records = max((len(values) for values in cells.values()), default=0)
     if not any(one.level == "refused" for one in found):
         try:
@@ -151,16 +152,14 @@ def _checked(
 def _cells(source: str, table: FederationTable) -> dict[str, NDArray]:
     place = opened(source, table.data_dir, table.query)
     cells = read_columns(place, cells=True)[0]
-    if source.startswith(SQL) and not _same(cells, read_columns(place, cells=True)[0]):
-        raise DataError(
-            f"{source} answers otherwise the second time; end the query with order by and columns that no "
-            "two rows share"
-        )
+    if source.startswith(SQL):
+        again = read_columns(place, cells=True)[0]
+        if any(keys(values) != keys(again[name]) for name, values in cells.items()):
+            raise DataError(
+                f"{source} answers otherwise the second time; end the query with order by and columns that "
+                "no two rows share"
+            )
     return cells
-
-
-def _same(one: Mapping[str, NDArray], other: Mapping[str, NDArray]) -> bool:
-    return all(keys(values) == keys(other[name]) for name, values in one.items())
 
 
 def _of_cells(
@@ -190,11 +189,6 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
         found = sorted(set(keys(cells[columns.label])) - {""})
         said.append(warning(columns.label, "its classes are read off the records, in simulation only"))
     return plain_schema(cells, columns, features, found), said
-
-
-def _norm(examples: Examples, schema: Schema, task: TaskTable) -> list[Finding]:
-    model = task.model or default_model(schema.n_classes)
-    return check_norm(examples.x, schema, task.intercept(model), task.radius)
 
 
 def _of_clients(

@@ -53,8 +53,12 @@ def _before(plan: Plan) -> dict[str, Any] | None:
         return None
     none = np.zeros(plan.problem.n_clients, np.int64)
     spent = spent_with_pilot(plan.before, None, none, plan.budget.delta)
+    what = [] if plan.ranges is None else [plan.ranges.words]
+    if plan.pilot is not None:
+        trained = "rounds of training that estimate"
+        what.append(trained if plan.pilot.rounds else "one upload that bought constants")
     return {
-        "what": " and ".join(_what_was_released(plan)),
+        "what": " and ".join(what),
         "rounds": plan.pilot.rounds if plan.pilot else 0,
         "uploads": _ends(plan.pilot.uploads if plan.pilot else sum((k for _, k in plan.before), none)),
         "spent_epsilon": _ends(spent),
@@ -83,14 +87,6 @@ def _moved(release: Release, times: int) -> Release:
     """The release where so many records of a client change at once."""
     one = release.sensitivity
     return replace(release, sensitivity=replace(one, value=times * one.value))
-
-
-def _what_was_released(plan: Plan) -> list[str]:
-    said = [] if plan.ranges is None else [plan.ranges.words]
-    if plan.pilot is not None:
-        estimates = bool(plan.pilot.rounds)
-        said.append("rounds of training that estimate" if estimates else "one upload that bought constants")
-    return said
 
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:
@@ -147,8 +143,7 @@ def _parts(plan: Plan) -> Parts:
 
 
 def _looser(plan: Plan) -> dict[str, list[float]]:
-    parts = _parts(plan)
-    law = plan.problem.law
+    parts, law = _parts(plan), plan.problem.law
     if not parts or not law.noisy or any(release.sampling_rate < 1 for release, _ in parts):
         return {}
     amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)

@@ -34,11 +34,8 @@ def is_named(source: Any) -> bool:
         >>> is_named({"north": 0.1, "csv": 2}), is_named({"uniform": [0.1, 3.0]})
         (True, False)
     """
-    return (
-        isinstance(source, dict)
-        and bool(source)
-        and all(type(value) in (int, float) for value in source.values())
-    )
+    numbers = isinstance(source, dict) and all(type(value) in (int, float) for value in source.values())
+    return numbers and bool(source)
 
 
 def forms(where: str, got: Any, laws: Sequence[str] = ()) -> str:

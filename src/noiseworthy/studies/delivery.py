@@ -62,8 +62,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     if not isinstance(task, LinearModel | ModelTask):
         return None
     found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None
-    shape, weights = list(federation.feature_shape), None
-    test_x = federation.test_x
+    shape, test_x, weights = list(federation.feature_shape), federation.test_x, None
     if isinstance(task, LinearModel):  # who predicts needs no weights and no start
         if task.most_weight is not None:
             test_x, weights = test_x[:, :-1], test_x[:, -1]
@@ -79,8 +78,8 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         probe=probed(task, values, shape),
     )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
-    named = is_own(described.task.model) or task_of(kept) == task
-    if not named:  # a network of the user's own, whose name no file knows
+    # a network of the user's own, whose name no file knows
+    if not is_own(described.task.model) and task_of(kept) != task:
         described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})
         kept = kept._replace(description=described)
     model = Model(kept, task)

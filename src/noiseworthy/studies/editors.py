@@ -81,8 +81,6 @@ def _said(model: type[Table]) -> dict[str, str]:
             match field, words:
                 case ast.AnnAssign(target=ast.Name(key)), ast.Expr(ast.Constant(str(text))):
                     said.setdefault(key, inspect.cleandoc(text))
-                case _:
-                    pass
     return said
 
 

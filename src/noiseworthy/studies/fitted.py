@@ -49,7 +49,9 @@ def explained(
     if not points:
         return decision
     start = np.mean([untrained_score(proxy) for proxy in bench.proxies(found.treatment)])
-    guess, unit = WhatIf.of(fit(points, float(start)), _tried(found, points)), _unit(bench)
+    guess = WhatIf.of(fit(points, float(start)), _tried(found, points))
+    # the untrained loss; labels that are numbers are of unknown variance
+    unit = 1.0 if bench.facts.classes is None else float(np.log(bench.facts.classes))
     return replace(
         decision,
         plan=_predicted(found, guess, unit),
@@ -65,11 +67,6 @@ def _tried(found: TrialPlan, points: Sequence[TrialPoint]) -> Plan:
     if found.plan.train:
         return found.plan
     return min(points, key=lambda point: (point.factor != 1, point.loss)).plan
-
-
-def _unit(bench: Bench) -> float:
-    """The untrained loss of a study: ln(classes); 1 where labels are numbers, of unknown variance."""
-    return 1.0 if bench.facts.classes is None else float(np.log(bench.facts.classes))
 
 
 def _predicted(found: TrialPlan, guess: WhatIf, unit: float) -> Plan:

@@ -13,8 +13,6 @@ _DONE = {
     "shared": "share, and use the shared model",
     "tuned": "share, and tune at home",
 }
-
-
 _POINT = 100
 """Points of a score of 1."""
 

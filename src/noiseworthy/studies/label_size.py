@@ -134,9 +134,8 @@ def _noise(prepared: Prepared) -> tuple[Release, NDArray[np.float64], float]:
 
 
 def _budget(prepared: Prepared) -> PrivacyBudget:
-    return PrivacyBudget.of(
-        prepared.epsilon, prepared.delta, len(prepared.sizes), prepared.study.privacy.relation
-    )
+    clients, relation = len(prepared.sizes), prepared.study.privacy.relation
+    return PrivacyBudget.of(prepared.epsilon, prepared.delta, clients, relation)
 
 
 def _buy(prepared: Prepared) -> BoughtRanges:

@@ -72,13 +72,11 @@ def _checked(raw: dict[str, Any], mistakes: list[str], folder: Path = Path()) ->
     except ValidationError as error:
         found = told(error, Study, _FILE)
         alone = [one for one in error.errors() if not one["loc"]]  # how tables fit each other
-        mistakes = [*mistakes, *wrong, *([] if wrong and alone else found)]
-    else:
-        mistakes = [*mistakes, *wrong]
-        if not mistakes:
-            study = _with_own_model(study, folder) if is_own(study.task.model) else study
-            return _with_encoder(study, folder) if is_encoder(study.task.features) else study
-    raise ConfigError(*mistakes)
+        raise ConfigError(*mistakes, *wrong, *([] if wrong and alone else found)) from None
+    if mistakes or wrong:
+        raise ConfigError(*mistakes, *wrong)
+    study = _with_own_model(study, folder) if is_own(study.task.model) else study
+    return _with_encoder(study, folder) if is_encoder(study.task.features) else study
 
 
 def _with_own_model(study: Study, folder: Path) -> Study:
@@ -113,8 +111,7 @@ def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str
     try:
         if name not in [*METHODS]:
             near = "".join(f" (did you mean {one}?)" for one in get_close_matches(str(name), METHODS, 1))
-            allowed = f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"
-            return first, [allowed]
+            return first, [f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"]
         return {"algorithm": table(name).model_validate(stated)}, []
     except ValidationError as error:
         return first, told(error, Study, _FILE, {"algorithm": table(name)})

@@ -89,12 +89,11 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
             stated["study"]["task"][key] = mine["study"]["task"][key]
             task.setdefault(key, None)
     for where, its, own in differences(kept, stated):
-        if _settled_by_data(where, its, own):
-            continue
-        raise ResumeError(
-            f"{folder} belongs to another study, whose {where} is {its!r:.60} and not {own!r:.60}; choose "
-            "another folder with --out, or move that run away"
-        )
+        if not _settled_by_data(where, its, own):
+            raise ResumeError(
+                f"{folder} belongs to another study, whose {where} is {its!r:.60} and not {own!r:.60}; "
+                "choose another folder with --out, or move that run away"
+            )
 
 
 def check_can_be_made(folder: Path) -> None:
@@ -176,9 +175,8 @@ def _kept(folder: Path) -> dict[str, Any]:
     if not (audited or advice or holds_results(folder)):
         return {}
     if made := _table(_json(folder / PLAN), "made_for") or _table(advice, "made_for"):
-        facts = _table(made, "facts")
-        known = {"data", "sizes", "columns"} & facts.keys()
-        return {**made, "facts": {key: facts[key] for key in known}}
+        facts = {k: v for k, v in _table(made, "facts").items() if k in ("data", "sizes", "columns")}
+        return {**made, "facts": facts}
     stated = _table(_json(folder / RECORD), "study")
     privacy = {key: value for key, value in _table(stated, "privacy").items() if key != "clip_norm"}
     federation = {key: value for key, value in _table(stated, "federation").items() if key not in PLACES}

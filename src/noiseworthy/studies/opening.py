@@ -54,7 +54,11 @@ def open_federation(study: Study) -> Federation:
 def _federation(study: Study, columns: Schema | None) -> Federation:
     table = study.federation
     if table.of_owners:
-        return _of_owners(study)
+        from noiseworthy.data.owners import federation_of_owners
+
+        named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
+        file, test = (locate(name, table.data_dir) for name in named)
+        return federation_of_owners(file, test, study.counted_columns or study.meaning)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
             "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip
@@ -116,13 +120,3 @@ def check_clients(study: Study, federation: Federation) -> None:
     asked = getattr(study.algorithm, "clients_per_round", None)
     if isinstance(asked, int):
         cohort(asked, len(names), "[algorithm] clients_per_round")
-
-
-def _of_owners(study: Study) -> Federation:
-    """A federation whose records lie at their owners."""
-    from noiseworthy.data.owners import federation_of_owners
-
-    table = study.federation
-    named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
-    file, test = (locate(name, table.data_dir) for name in named)
-    return federation_of_owners(file, test, study.counted_columns or study.meaning)

@@ -179,8 +179,7 @@ def _plain(content: Any, where: str) -> Any:
         return [_plain(part, where) for part in content]
     if not isinstance(content, dict):
         return content
-    kind = content.get(_KIND)
-    if kind is not None:
+    if (kind := content.get(_KIND)) is not None:
         plain = {_ARRAY: NDArray[Any], _FLOAT: float}
         return _read(content, plain.get(str(kind)) or class_of(str(kind)) or NoneType, where)
     return {key: _plain(part, f"{where}.{key}") for key, part in content.items()}
@@ -195,10 +194,9 @@ def _array(content: Any, option: Any, where: str) -> Any:
         return _NO
     try:
         exact = np.array(content["values"], np.float64 if dtype.kind == "f" else None)
-        made = exact.astype(dtype, casting="same_kind") if exact.size else exact.astype(dtype)
+        return exact.astype(dtype, casting="same_kind") if exact.size else exact.astype(dtype)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise PlanError(f"{where} is no array of {dtype.name} in a plan file: {error}") from None
-    return made
 
 
 def _tuple(content: list[Any], of: Sequence[Any], where: str) -> Any:
@@ -206,9 +204,8 @@ def _tuple(content: list[Any], of: Sequence[Any], where: str) -> Any:
         of = [of[0]] * len(content)
     if len(of) != len(content):
         return _NO
-    return tuple(
-        _read(part, one, f"{where}[{i}]") for i, (part, one) in enumerate(zip(content, of, strict=True))
-    )
+    pairs = enumerate(zip(content, of, strict=True))
+    return tuple(_read(part, one, f"{where}[{i}]") for i, (part, one) in pairs)
 
 
 def _instance(content: Any, option: Any, where: str) -> Any:

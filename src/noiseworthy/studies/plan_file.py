@@ -246,14 +246,9 @@ def _check_facts(plan: Plan, prepared: Prepared) -> None:
     """Hold the plan's problem against the study's: sizes, dimension, whole budgets, noise, resources."""
     problem = replace(plan.problem, budget=plan.trainable)
     expected = prepared.problem(problem.clip_norm, problem.clipping)
-    _check_alike(
-        {"algorithm": plan.algorithm, "problem": encoded(problem), "ranges": encoded(plan.ranges)},
-        {
-            "algorithm": prepared.study.algorithm.name,
-            "problem": encoded(expected),
-            "ranges": encoded(prepared.ranges),
-        },
-    )
+    stated = {"algorithm": plan.algorithm, "problem": problem, "ranges": plan.ranges}
+    own = {"algorithm": prepared.study.algorithm.name, "problem": expected, "ranges": prepared.ranges}
+    _check_alike(encoded(stated), encoded(own))
 
 
 def _check_alike(plan: dict[str, Any], study: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
-from noiseworthy.plans.plan import Plan, Steering
+from noiseworthy.plans.plan import Steering
 from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
@@ -65,28 +65,21 @@ def _applied(prepared: Prepared, decision: Decision) -> Prepared:
 
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with what was bought for it, and a warning for all that it owes to private records."""
-    said = read_off(prepared.study.federation, prepared.federation)
-    ranges = prepared.ranges
-    plan = decision.plan if ranges is None or ranges.pending else _beside_what_was_bought(decision.plan)
+    said, ranges = read_off(prepared.study.federation, prepared.federation), prepared.ranges
+    own, unread = decision.plan.notes, "no private record was read"
+    if ranges is not None and not ranges.pending:
+        own = [one.replace(unread, f"{unread} beside what was bought") for one in own]
     wide = () if ranges is None else widened(prepared.study, ranges, prepared.sizes)
     told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
-    notes = (*(f"Warning: {one}" for one in said), *wide, *plan.notes, *told)
-    return replace(decision, plan=replace(plan, notes=notes, ranges=ranges))
-
-
-def _beside_what_was_bought(plan: Plan) -> Plan:
-    unread = "no private record was read"
-    return replace(
-        plan, notes=tuple(one.replace(unread, f"{unread} beside what was bought") for one in plan.notes)
-    )
+    notes = (*(f"Warning: {one}" for one in said), *wide, *own, *told)
+    return replace(decision, plan=replace(decision.plan, notes=notes, ranges=ranges))
 
 
 def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with the levers of the server that the user stated."""
     table = prepared.study.algorithm
-    stated = {
-        name: getattr(table, name, "auto") for name in ("momentum", "averaging", "weighting", "steering")
-    }
+    levers = ("momentum", "averaging", "weighting", "steering")
+    stated = {name: getattr(table, name, "auto") for name in levers}
     fixed: dict[str, Any] = {name: value for name, value in stated.items() if value != "auto"}
     if "steering" in fixed:
         gain = fixed["steering"]

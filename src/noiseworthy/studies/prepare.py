@@ -175,13 +175,10 @@ class Prepared:
         return None if stated is None else self.in_order("[constants] heterogeneity", stated)
 
     def _resources(self) -> Resources | None:
-        table = self.study.resources
-        if table is None:
+        if (table := self.study.resources) is None:
             return None
-        per_round, per_step = (
-            self.in_order(f"[resources] {key}", getattr(table, key))
-            for key in ("cost_per_round", "cost_per_step")
-        )
+        keys = ("cost_per_round", "cost_per_step")
+        per_round, per_step = (self.in_order(f"[resources] {key}", getattr(table, key)) for key in keys)
         return Resources.of(per_round, per_step, self.resource_budget, len(self.sizes), table.unit)
 
     def trained(self) -> tuple[Federation, Task]:
@@ -265,8 +262,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
             raise ConfigError(
                 "[task] dimension is missing; planning from sizes alone needs the number of parameters"
             )
-        dimension = check.count("[task] dimension", study.task.dimension)
-        return Prepared(study, None, None, sizes, dimension)
+        return Prepared(study, None, None, sizes, check.count("[task] dimension", study.task.dimension))
     federation, ranges = open_data(study) if opened is None else opened
     check_model(study, federation)
     study = _settled(study, federation)

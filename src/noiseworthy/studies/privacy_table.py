@@ -129,8 +129,7 @@ class PrivacyTable(Table):
 
     @model_validator(mode="after")
     def _persons_in_full_batches(self) -> PrivacyTable:
-        records = self.unit == "record"
-        if records and self.persons_have_at_most is not None and self.sampling_rate < 1:
+        if self.unit == "record" and self.persons_have_at_most is not None and self.sampling_rate < 1:
             raise ValueError(
                 "[privacy] persons_have_at_most is counted exactly for full batches only; take "
                 'sampling_rate = 1 or unit = "person", or leave it out'
@@ -152,8 +151,7 @@ class PrivacyTable(Table):
             delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
             raise ValueError(
                 f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
-                f"{delta}; "
-                "set delta = 0.0, or leave accountant out to account with a delta"
+                f"{delta}; set delta = 0.0, or leave accountant out to account with a delta"
             )
         return self
 

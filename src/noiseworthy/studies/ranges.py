@@ -80,18 +80,15 @@ def bought_ranges(study: Study, federation: Federation) -> BoughtRanges:
     )
     budget = PrivacyBudget.of(epsilon, delta, federation.n_clients, table.relation)
     ones, twice = np.ones(federation.n_clients), np.full(federation.n_clients, 2)
-    parts, found = [], {}
+    parts, found, clients = [], {}, range(federation.n_clients)
     for place, column in enumerate(schema.to_buy.values()):
         bought = _stated(column)
         size = law.paid_in.noise(ones, budget, bought.share, twice)
         release = Release(law.noise(size), Sensitivity(ones, law.norm, table.relation))
         parts.append((release, twice))
         asked = law.paid_in.pure(release.shift)
-        private = [_numbers(federation, column.name, client) for client in range(federation.n_clients)]
-        generators = [
-            np.random.default_rng([study.federation.seed, _TAG, place, client])
-            for client in range(federation.n_clients)
-        ]
+        private = [_numbers(federation, column.name, client) for client in clients]
+        generators = [np.random.default_rng([study.federation.seed, _TAG, place, one]) for one in clients]
         answers = [
             [private_quantile(of_one, level, _GRID, each, generator, table.relation)
              for of_one, each, generator in zip(private, asked, generators, strict=True)]

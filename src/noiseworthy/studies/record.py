@@ -31,6 +31,7 @@ FILE = "record.json"
 _OF_A_TRAINING = ("estimation", "coefficients", "ledger", "network", "home")
 """Parts that stand beside `training`, and belong to it."""
 Record = dict[str, Any]
+_REMEDY = "give a folder that train, compare or quickstart made"
 
 
 def new_record(
@@ -87,10 +88,9 @@ def with_training(
         "seconds": seconds, "assurance": ASSURANCE,
     }  # fmt: skip
     stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
-    said = {"flags": flags(record, training)}
     # parts of an earlier training go: what owners of a network did must not vouch for a simulation
     rest = {key: part for key, part in record.items() if key not in _OF_A_TRAINING}
-    return {**rest, **stages, "training": strict_json(training | said)}
+    return {**rest, **stages, "training": strict_json(training | {"flags": flags(record, training)})}
 
 
 def save_record(record: Record, folder: Path) -> Path:
@@ -143,20 +143,15 @@ def load_record(folder: Path) -> Record:
     try:
         record = json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(
-            f"{path} does not exist; give a folder that train, compare or quickstart made"
-        ) from None
+        raise DataError(f"{path} does not exist; {_REMEDY}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
     if not isinstance(record, dict):
-        raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
+        raise DataError(f"{path} is no record of a run; {_REMEDY}")
     try:
         view(record)
     except ValidationError as error:
-        raise DataError(
-            f"{path} is no record of a run ({_complaint_of(error)}); give a folder that train, compare or "
-            "quickstart made"
-        ) from None
+        raise DataError(f"{path} is no record of a run ({_complaint_of(error)}); {_REMEDY}") from None
     return migrated(record)
 
 

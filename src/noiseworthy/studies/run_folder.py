@@ -157,8 +157,7 @@ def check_unused(folder: Path) -> None:
     Raises:
         ResumeError: it holds a checkpoint, a model or a record.
     """
-    kept = [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]
-    if kept:
+    if kept := [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]:
         raise ResumeError(
             f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "
             "has not ended, or name another folder with --out"
@@ -207,8 +206,7 @@ def _head(folder: Path, ledger: Path) -> Head:
     Raises:
         ResumeError: a checkpoint without a ledger, or a ledger that is gone.
     """
-    head = load_head(folder)
-    if head is None:
+    if (head := load_head(folder)) is None:
         raise ResumeError(
             f"the checkpoint of {folder} has no privacy ledger; train without --resume to start anew"
         )

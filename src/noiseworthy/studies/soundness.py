@@ -66,9 +66,8 @@ def _check_shared(plan: Plan, release: Release) -> None:
         return
     if plan.before:
         raise _unsound("plan.pilot", "releases single uploads, which plan.problem.trust does not show")
-    if sharing.survivors > plan.problem.noises_in(plan.clients_per_round) or len(sharing.weights) != len(
-        plan.releases
-    ):
+    too_few = sharing.survivors > plan.problem.noises_in(plan.clients_per_round)
+    if too_few or len(sharing.weights) != len(plan.releases):
         raise _unsound(
             "plan.release.sharing", "counts on more noises than plan.problem.trust leaves in a sum"
         )
@@ -80,13 +79,11 @@ def _check_first(plan: Plan, first: FirstStage) -> None:
     made, problem = first.plan, plan.problem
     if not (same(made.release, gradients) and same(made.releases, asked)):
         raise _unsound("plan.pilot.parts", "are not what plan.pilot.plan releases")
-    if np.any(told < LOSSES_PER_REPLY * asked) or not same(
-        replace(made.problem, budget=problem.budget), problem
-    ):
+    alike = same(replace(made.problem, budget=problem.budget), problem)
+    if not alike or np.any(told < LOSSES_PER_REPLY * asked):
         raise _unsound("plan.pilot.plan", "is not of the clients, clip and replies that it is charged for")
     loss = of_mean_loss(first.loss_cap, problem.sizes, problem.norm, problem.budget.relation)
-    loss = replace(loss, unit=problem.row)
-    _check_hides(losses, loss, "plan.pilot.parts[1]")
+    _check_hides(losses, replace(loss, unit=problem.row), "plan.pilot.parts[1]")
 
 
 def _unsound(where: str, why: str) -> PlanError:

@@ -38,8 +38,7 @@ def coefficients_in(folder: Path, record: RunRecord, description: Description) -
         return None
     arrived: list[bool] | int = 1
     if record.network and record.network.rounds:
-        answers = record.network.rounds[0].answers
-        arrived = [answers.get(name) == "" for name in record.client_names]
+        arrived = [record.network.rounds[0].answers.get(name) == "" for name in record.client_names]
     names, places, matrix = in_units(description, record.federation.dimension)
     try:
         found = estimates_of(folder, uploads=arrived, places=places).seen_through(matrix)

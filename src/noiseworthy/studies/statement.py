@@ -29,8 +29,7 @@ def assurance(record: RunRecord) -> Assurance | None:
     """The stamp of the noise that was drawn; None where nothing was trained yet."""
     if record.training:
         return record.training.assurance
-    simulated = record.compare or record.tradeoff or record.rivals
-    return "simulation" if simulated else None
+    return "simulation" if record.compare or record.tradeoff or record.rivals else None
 
 
 def budgets(record: RunRecord, key: Literal["epsilon", "delta"]) -> str:

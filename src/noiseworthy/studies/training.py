@@ -127,10 +127,10 @@ def carried_out(
         on_curves: as in `train`.
     """
     use_persistent_cache()
+    plans = [plan] * len(seeds)
     if plan.pilot is not None and plan.pilot.pending:
-        alike = [plan] * len(seeds)
         run, stages = two_stages.run(
-            alike, load(False), task, seeds, scored,
+            plans, load(False), task, seeds, scored,
             keeper=keeper, on_stage=on_stage, on_progress=on_progress, on_curves=on_curves,
         )  # fmt: skip
         return Run.of(run, [stage.plan for stage in stages], stages)
@@ -141,7 +141,6 @@ def carried_out(
         on_progress(reached.round / plan.rounds)
         on_curves(Curves(reached.rounds, reached.loss, reached.accuracy))
 
-    plans = [plan] * len(seeds)
     run = simulate(
         algorithms, plan.uploads, load(algorithms[0].condensed), scored, seeds,
         resume=keeper.start, before_segment=keeper.last_stage(plans, algorithms), on_segment=keep,

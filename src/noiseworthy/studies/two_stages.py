@@ -158,8 +158,7 @@ def estimation_of(plan: Plan, cohorts: NDArray[np.int32], losses: NDArray[np.flo
     """Stage 2 of one training, from the noised losses (T0, K, 2) that its cohorts released in stage 1."""
     first = stage_before(plan)
     reports = reports_of(first, cohorts, losses)
-    found = estimated(reports, plan.problem.n_clients)
-    return Estimation(reports, found, first.rest(plan, reports))
+    return Estimation(reports, estimated(reports, plan.problem.n_clients), first.rest(plan, reports))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:

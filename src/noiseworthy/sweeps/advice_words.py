@@ -49,9 +49,11 @@ def recommendation(advice: AdviceValues) -> str:
         advice: what was found.
     """
     if advice.recommended is None:
-        return (
-            f"Do not train: in trials on public data no algorithm beat the untrained model. {_more(advice)}"
-        )
+        remedy = "Not even 64 times as many clients like these would do: allow a larger epsilon."
+        if (enough := advice.clients_that_work) is not None:
+            more = f"Collect more clients: with N = {enough:,} like these it would work."
+            remedy = f"{more} Or allow a larger epsilon."
+        return f"Do not train: in trials on public data no algorithm beat the untrained model. {remedy}"
     best = find(advice, advice.recommended)
     what = best.outcome.removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
     tuned = " of models tuned at home" * (advice.ranked_by == OF_TUNED)
@@ -83,13 +85,6 @@ def written(kind: str, score: float) -> str:
         ('50.0 %', '0.50')
     """
     return f"{100 * score:.1f} %" if "accuracy" in kind else f"{score:.2f}"
-
-
-def _more(advice: AdviceValues) -> str:
-    enough = advice.clients_that_work
-    if enough is None:
-        return "Not even 64 times as many clients like these would do: allow a larger epsilon."
-    return f"Collect more clients: with N = {enough:,} like these it would work. Or allow a larger epsilon."
 
 
 # What else to know ------------------------------------------------------------------------------------
@@ -143,11 +138,8 @@ def when(name: str, other: str, flips: Sequence[FlipPart]) -> str:
     """
     sides = [(flip, side) for flip in flips for side in ("below", "above") if getattr(flip, side) is not None]
     better = [f"{flip.axis} {side} {_short(getattr(flip, side))}" for flip, side in sides]
-    ahead = [
-        f"{flip.axis} {_short(flip.low)} to {_short(flip.high)}"
-        for flip in flips
-        if flip.below is None and flip.above is None
-    ]
+    nowhere = [flip for flip in flips if flip.below is None and flip.above is None]
+    ahead = [f"{flip.axis} {_short(flip.low)} to {_short(flip.high)}" for flip in nowhere]
     said = [f"{other} does better at {listed(better)}"] if better else []
     return "; ".join(said + ([f"{name} stays ahead of {other} at {listed(ahead)}"] if ahead else []))
 
@@ -206,8 +198,7 @@ def warnings(advice: AdviceValues) -> list[str]:
                 f"{100 * best.spread:.0f} % of the attainable gain. Name public data closer to yours "
                 "under [planning] public."
             )
-    cut = [one.name for one in advice.algorithms if one.unfinished]
-    if cut:
+    if cut := [one.name for one in advice.algorithms if one.unfinished]:
         said.append(
             f"The time ran out before the races of {listed(cut)} were over; they may do better with more "
             "(--budget-seconds)."

@@ -124,11 +124,8 @@ class Advice:
             "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
         }
         found = AdviceValues.model_validate(values)
-        words = {name: say(found) for name, say in _WORDS.items()}
+        words = {"remarks": remarks(found), "warnings": warnings(found)}
         return strict_json({"recommendation": recommendation(found), **values, **words})
-
-
-_WORDS = {"remarks": remarks, "warnings": warnings}
 
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
@@ -232,9 +229,8 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
             '[privacy] mechanism = "gaussian" or "laplace"'
         )
     own = study.algorithm.name
-    reasons = {
-        name: reason for name in NAMES if (reason := _unsuited(name, prepared) or _refused(name, prepared))
-    }
+    against = {name: _unsuited(name, prepared) or _refused(name, prepared) for name in NAMES}
+    reasons = {name: reason for name, reason in against.items() if reason}
     names = [own, *(name for name in NAMES if name != own)]
     entering = [with_algorithm(study, name, len(prepared.sizes)) for name in names if name not in reasons]
     return entering, [LeftOut(name, reason) for name, reason in reasons.items()]
@@ -353,12 +349,11 @@ def _privacy(plan: Plan) -> dict[str, Any]:
 def _cost(plan: Plan) -> dict[str, Any]:
     """What training costs the clients: uploads, bytes that they send, local steps, and `[resources]`."""
     uploads, resources = plan.uploads, plan.problem.resources
-    paid = None if plan.cost is None else float(plan.cost.max())
     return {
         "uploads": [int(uploads.min()), int(uploads.max())],
         "all_uploads": int(uploads.sum()),
         "bytes": int(uploads.max()) * plan.numbers * _BYTES,
         "local_steps": int(plan.steps.max()),
-        "resources": paid,
+        "resources": None if plan.cost is None else float(plan.cost.max()),
         "unit": None if resources is None else resources.unit,
     }

@@ -129,8 +129,7 @@ def run_grid(
     """Train each plan under each seed; plans that ask as many clients share a compiled program."""
     load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
     runs = carried_out_each(plans, task, load, seeds, lambda plan: np.array([plan.all_rounds]), on_progress)
-    each = zip(plans, runs, strict=True)
-    return [Cell(setting_of(plan), *ended(run), run.theta[0]) for plan, run in each]
+    return [Cell(setting_of(plan), *ended(run), run.theta[0]) for plan, run in zip(plans, runs, strict=True)]
 
 
 def ended(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -124,10 +124,8 @@ class Contest:
         wanted, mechanisms = prepared.study.rivals, _mechanisms(prepared)
         epsilon, alpha = _epsilon_max(prepared), _alpha(prepared)
         budgets = [epsilon, *sorted({*wanted.epsilon_max} - {epsilon})]
-        points = [
-            Condition("none", epsilon, alpha),
-            *(Condition(m, e, alpha) for e in budgets for m in mechanisms),
-        ]
+        points = [Condition("none", epsilon, alpha)]
+        points += [Condition(m, e, alpha) for e in budgets for m in mechanisms]
         for other in sorted({*wanted.alpha} - {alpha}):
             points += [Condition(m, epsilon, other) for m in ("none", *mechanisms)]
         return cls(mechanisms, tuple(points), tuple(wanted.seeds))
@@ -256,8 +254,9 @@ def _alpha(prepared: Prepared) -> float | None:
     """The concentration of the partition, None for another than Dirichlet."""
     table, wanted = prepared.study.federation, prepared.study.rivals.alpha
     if wanted and table.partition != "dirichlet":
+        quoted = "none" if table.partition is None else f'"{table.partition}"'
         raise ConfigError(
-            f"[rivals] alpha varies a Dirichlet partition, got partition = {_quoted(table.partition)}; set "
+            f"[rivals] alpha varies a Dirichlet partition, got partition = {quoted}; set "
             'partition = "dirichlet" with alpha in [federation], or leave it out of [rivals]'
         )
     if wanted and isinstance(prepared.study.constants.heterogeneity, list | dict):
@@ -266,10 +265,6 @@ def _alpha(prepared: Prepared) -> float | None:
             "clients as they are; leave one of them out"
         )
     return table.alpha if table.partition == "dirichlet" else None
-
-
-def _quoted(name: str | None) -> str:
-    return "none" if name is None else f'"{name}"'
 
 
 def _dealt(prepared: Prepared, alpha: float | None) -> Prepared:

@@ -49,14 +49,8 @@ def grid_of(
     """
     clip = table.clip_norm or plan.problem.clip_norm
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
-    beside = Beside(
-        plan,
-        replace(plan.problem, budget=plan.trainable, clip_norm=clip),
-        step,
-        table.wanted,
-        longest,
-        several,
-    )
+    problem = replace(plan.problem, budget=plan.trainable, clip_norm=clip)
+    beside = Beside(plan, problem, step, table.wanted, longest, several)
     levers = {
         "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,
         "steering": plan.steering,

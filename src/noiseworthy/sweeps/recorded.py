@@ -26,7 +26,7 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
         "axes": list(best.setting),
         "seeds": list(seeds),
         "untrained_loss": comparison.untrained_loss,
-        "cells": [_cell(cell, planned) for cell, planned in cells],
+        "cells": [{**cell.setting, **_outcome(cell), "planned": planned} for cell, planned in cells],
         "best": best.setting,
         "lost_gain": comparison.lost_gain,
         "search_epsilon": comparison.search_epsilon,
@@ -56,10 +56,6 @@ def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
     classes = record["federation"]["classes"]
     made = standings(contest, "loss" if classes is None else "accuracy", seconds)
     return {**record, "rivals": strict_json(made)}
-
-
-def _cell(cell: Cell, planned: bool) -> Record:
-    return {**cell.setting, **_outcome(cell), "planned": planned}
 
 
 def _outcome(cell: Cell) -> Record:

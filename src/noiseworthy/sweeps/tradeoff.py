@@ -258,10 +258,9 @@ def _planned(
         except ConfigError as error:
             return replace(point, reason=str(error))
     try:
-        decision = decide(replace(prepared, study=other), on_progress)
+        return replace(point, plan=decide(replace(prepared, study=other), on_progress).plan)
     except InvalidInput as error:
         return replace(point, reason=str(error))
-    return replace(point, plan=decision.plan)
 
 
 def _trusting(model: TrustModel | None, own: TrustModel) -> dict[str, object]:

@@ -70,9 +70,8 @@ def variants(over: Over) -> list[Variant]:
         if isinstance(values, str) or not values:
             raise ConfigError(f"{key} needs a list of values to vary, {_EXAMPLE}, got {values!r}")
     different = {key: {in_line(value): value for value in values} for key, values in over.items()}
-    chosen = [
-        dict(zip(over, values, strict=True)) for values in product(*(d.values() for d in different.values()))
-    ]
+    choices = product(*(values.values() for values in different.values()))
+    chosen = [dict(zip(over, values, strict=True)) for values in choices]
     if len(chosen) > MOST_LISTED:
         raise ConfigError(
             f"a sweep may have {MOST_LISTED} variants, got {len(chosen)}; vary fewer keys at once"
@@ -113,7 +112,6 @@ def _folder(changes: Mapping[str, Any]) -> str:
 def _values(text: str) -> list[Any]:
     """Values between commas: a list of TOML without its brackets, or bare words."""
     try:
-        parsed = tomllib.loads(f"values = [{text}]")
+        return tomllib.loads(f"values = [{text}]")["values"]
     except tomllib.TOMLDecodeError:
         return [value_of(part.strip()) for part in text.split(",")]
-    return parsed["values"]
