@@ -19,7 +19,10 @@ def shown(text: str) -> str:
         >>> shown("Zürich\x1b[2J\n北京"), shown("a\u202eb")
         ('Zürich\\x1b[2J\\n北京', 'a\\u202eb')
     """
-    return "".join(map(_visible, text))
+    return "".join(
+        one if unicodedata.category(one) not in _HIDDEN else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def concealed(text: str) -> str:
@@ -42,9 +45,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_small_letters = {one.lower(): one for one in known}
     near = get_close_matches(name.lower(), by_small_letters, n=1)
     return f" (did you mean {shown(by_small_letters[near[0]])!r}?)" if near else ""
-
-
-def _visible(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    return character.encode("unicode_escape").decode()

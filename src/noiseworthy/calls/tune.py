@@ -23,7 +23,7 @@ from noiseworthy.model.description import Statement
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, load_model, probed
 from noiseworthy.reports.tuned import FILE, page_of
-from noiseworthy.tasks.rows import preparing
+from noiseworthy.tasks.preparation import preparing
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +21,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.kept import rows_of
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.rows import preparing
+from noiseworthy.tasks.reference import Reference
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""
@@ -143,6 +146,33 @@ def _placed(array: NDArray) -> Array:
     """A copy on the device; `jnp.asarray` would compile a program for each shape."""
     # device_put may share the memory of an array, which a caller may change in place later
     return jax.device_put(np.array(array))
+
+
+def preparing(task: Task) -> Callable[..., Array]:
+    """`task.prepare` as one program for all records of one shape, whatever they are seen against.
+
+    With `clients`, rows are told apart by client in the same program: done later, that copies all of them.
+    """
+    if not isinstance(task, LinearModel):
+        return partial(_program(task), None)
+    seen = task.preparation
+    numbers = seen.reference and seen.reference.arrays(seen.projection)
+    return partial(_program(replace(task, start=(), preparation=replace(seen, reference=None))), numbers)
+
+
+@lru_cache(maxsize=64)
+def _program(task: Task) -> Callable[..., Array]:
+    """Rows of records, given the numbers of a reference; programs of old tasks are let go."""
+
+    def prepare(numbers: dict[str, Any] | None, x: Array, clients: int | None = None) -> Array:
+        against = task
+        if numbers and isinstance(task, LinearModel):
+            seen = replace(task.preparation, reference=Reference(**numbers))
+            against = replace(task, preparation=seen)
+        rows = against.prepare(x)
+        return rows if clients is None else rows.reshape(clients, -1, *rows.shape[1:])
+
+    return jax.jit(prepare, static_argnames="clients")
 
 
 def _rows(task: Task, x: NDArray, clients: int | None = None) -> Array:

@@ -20,7 +20,7 @@ from noiseworthy.home.scores import limits_of, limits_of_gain, merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.rows import preparing
+from noiseworthy.tasks.preparation import preparing
 
 CANDIDATES: dict[str, AtHome] = {"alone": own_model, "shared": shared_model, "tuned": tuned_model}
 """What an owner may use."""

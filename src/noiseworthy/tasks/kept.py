@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._places import once
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.rows import preparing
+from noiseworthy.tasks.preparation import preparing
 
 LEAST_RECORDS = 4096
 """Fewer are computed in a second or two, and are not kept."""

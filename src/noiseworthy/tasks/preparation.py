@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
-from noiseworthy._jax import Array, jnp
+from noiseworthy._jax import Array, jax, jnp
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.reference import Reference
 
@@ -97,6 +99,12 @@ class Preparation:
         from noiseworthy.tasks.preparing import shape_after
 
         return shape_after(self, tuple(record_shape))
+
+
+@lru_cache(maxsize=64)
+def preparing(task: Task) -> Callable[[Array], Array]:
+    """`task.prepare` as one program for all records of one shape; those of old tasks are let go."""
+    return jax.jit(task.prepare)
 
 
 AS_THEY_ARE = Preparation()

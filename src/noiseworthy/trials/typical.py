@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Records
+from noiseworthy.engines.shards import preparing
 from noiseworthy.home.base import Own, Real
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.rows import preparing
 from noiseworthy.trials.dealing import TEST_RECORDS, dealt, real_owners
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 

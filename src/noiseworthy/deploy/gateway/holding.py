@@ -19,7 +19,7 @@ from noiseworthy.privacy.budget import Row
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.rows import preparing
+from noiseworthy.tasks.preparation import preparing
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
