@@ -356,7 +356,8 @@ class LinearModel:
         """`clipped_gradient_sum` with the records last: sums along a few outputs in a row are slow."""
         rows = self.rows(batch.x)
         outputs = theta.reshape(self._width, self.outputs).T @ rows.T
-        slopes = jax.nn.softmax(outputs, axis=0) - jax.nn.one_hot(batch.y, self.outputs, axis=0)
+        labels = jax.nn.one_hot(batch.y, self.outputs, axis=0, dtype=outputs.dtype)
+        slopes = jax.nn.softmax(outputs, axis=0) - labels
         slopes = self._weighted(slopes.T, batch.x, batch.y).T
         sizes = self.norms(batch.x, norm) * upper_norm(slopes.T, norm)
         kept = jnp.where(batch.mask > 0, batch.mask * clip(slopes.T, sizes, clip_norm).T, 0.0)
