@@ -189,15 +189,24 @@ def test_of_few_uploads_half_are_tried_and_of_one_none(facts_of):
 
 
 @pytest.mark.parametrize(
+    ("shape", "passes"),
+    [((4,), {1.0, 3.0, 10.0, 30.0}), ((20, 20), {1.0, 10.0, 100.0})],
+    ids=["rows", "images"],
+)
+def test_races_for_tables_start_with_thirty_passes_at_most(facts_of, shape, passes):
+    bench = Planted(facts_of(record_shape=shape, classes=10 if len(shape) > 1 else 3), [BEST])
+    race(bench, FREE, [None], 2, Deadline(-1.0))
+    assert {one.setting.passes for one in bench.tried} == passes
+
+
+@pytest.mark.parametrize(
     ("family", "stated", "longest"),
     [("gaussian", {}, 100), ("gaussian", {"rounds": 9}, 30), ("laplace", {}, 10**1.75)],
 )
 def test_of_the_best_three_times_the_passes_are_tried_where_noise_is_not_steep(
     facts_of, family, stated, longest
 ):
-    """The first grid ends at thirty."""
     best, space = replace(BEST, passes=30.0), replace(FREE, **stated)
-    assert max(one.passes for one in FREE.first()) == 30
     found = _entered(Planted(facts_of(family), [best]), space, [Candidate(best)], RUNGS[0], None)
     assert max(one.setting.passes for one in found) == pytest.approx(longest)
 

@@ -241,7 +241,7 @@ class SearchSpace:
     any_width: bool
 
 
-ONE_GRADIENT_GRID = Grid((1, 3, 10, 30), (1,), (1.0, 0.3, 0.1), (3, 10, 30, 100, 300))
+ONE_GRADIENT_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (3, 10, 30, 100, 300))
 """Of methods whose replies are one gradient."""
 LOCAL_STEPS_GRID = Grid((1, 5, 25), (1, 3, 10), (1.0, 0.2), (1, 5, 25, 125))
 """Of methods that take several local steps before a reply."""

@@ -55,11 +55,11 @@ RUNGS = (
     Rung(kept=6, finer=1, levers=True, seeds=2),
     Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
-_OF_IMAGES = (replace(RUNGS[0], finer=4, longer=8), replace(RUNGS[1], finer=2), replace(RUNGS[2], seeds=2))
+_OF_IMAGES = (replace(RUNGS[0], finer=4, longer=0), replace(RUNGS[1], finer=2), replace(RUNGS[2], seeds=2))
 """The same of linear models of images, of which trials take long and treatments are many: after a first grid
 of every other value neighbours lie twice as far away."""
 _OF_NETWORKS = (
-    Rung(kept=2, finer=4, levers=False, seeds=1, longer=8),
+    Rung(kept=2, finer=4, levers=False, seeds=1),
     Rung(kept=1, finer=2, levers=True, seeds=1),
     Rung(kept=6, finer=None, levers=False, seeds=2, at_home=True),
 )
@@ -88,6 +88,7 @@ class Effort(NamedTuple):
         seeds: noise seeds of the first grid.
         rungs: what follows it.
         final: candidates of the rung before variants of the winner.
+        most: passes of the first grid at most.
         cheaper_last: whether fewer uploads are tried after gentler variants, of what these settle on.
     """
 
@@ -95,6 +96,7 @@ class Effort(NamedTuple):
     seeds: int
     rungs: tuple[Rung, ...]
     final: int
+    most: float = np.inf
     cheaper_last: bool = False
 
 
@@ -194,7 +196,7 @@ def _effort(bench: Bench) -> Effort:
         return Effort(2, 1, _OF_NETWORKS, 2)
     if len(bench.facts.record_shape) > 1:
         return Effort(2, 2, _OF_IMAGES, 6)
-    return Effort(1, 2, RUNGS, 6, cheaper_last=True)
+    return Effort(1, 2, RUNGS, 6, most=30, cheaper_last=True)
 
 
 def _coarse(
@@ -205,7 +207,7 @@ def _coarse(
     seeds, standing = list(islice(fresh, effort.seeds)), None
     for done, kind in enumerate(kinds, start=1):
         steep = bench.facts.problem.law.exponent == 2
-        settings = space.first(steep, effort.stride)
+        settings = space.first(steep, effort.stride, effort.most)
         few = bench.possible(space, [Candidate(setting, kind) for setting in settings])
         found = _Standing(few, bench.scores(space, few, seeds))
         standing = found if standing is None else standing.beside(found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import Free, GradientScale, Grid, SearchSpace, Setting
 from noiseworthy.plans.plan import Plan
@@ -34,13 +36,14 @@ class Space(Free):
         """Where a race starts if nothing is fixed."""
         return self.method.grid
 
-    def first(self, steep: bool = False, stride: int = 1) -> list[Setting]:
+    def first(self, steep: bool = False, stride: int = 1, most: float = np.inf) -> list[Setting]:
         """The settings that a race starts with.
 
         Args:
             steep: whether the noise grows with the square of the uploads. Then few are paid for, and one
                 client in a round makes many small steps of them.
             stride: of the values along each axis that is free, every so many-th.
+            most: passes at most.
         """
         grid, alone = self.grid, steep and "cohorts" in self.method.levers and self.clients_per_round is None
         steers = "steering" in self.method.levers and self.steering is None
@@ -48,6 +51,7 @@ class Space(Free):
             Setting(passes, work, clip, reach, steering=gains)
             for gains in ((0.0, _GAINS) if steers else (0.0,))
             for passes in ((1.0,) if self.rounds else grid.passes[::stride])
+            if passes <= most
             for work in (grid.work[::stride] if self.work is None else (self.work,))
             + ((0.0,) if alone and passes <= _FEW_PASSES else ())
             for clip in (grid.clips[::stride] if self.clip_norm is None else (1.0,))
