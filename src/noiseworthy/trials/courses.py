@@ -232,7 +232,7 @@ def _runs(
     rotates = first.rotates and all(  # steering reads the noise of all directions, which these lack
         type(one) is FedSGDDPC and plan.steering is None for plan in plans for one in made[id(plan)]
     )
-    wide = first.wide if method(plans[0].algorithm).space.any_width else None
+    wide = first.wide if method(plans[0].algorithm).space.any_width and not rotates else None
     seen = Rotated.of(cast(LinearModel, first.bare)) if rotates else wide
     tried = {key: [_tried(first, different[key], one, seen) for one in every] for key, every in made.items()}
     roomy = [one for plan in plans for one in tried[id(plan)] * (len(seeds) // len(tried[id(plan)]))]
