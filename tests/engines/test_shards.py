@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards, loaded
 from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.preparation import Preparation
+from noiseworthy.tasks.reference import Reference
 
 TASK = LinearModel(3, 1, "squared")
 
@@ -51,3 +54,22 @@ def test_another_task_prepares_the_same_records_otherwise():
     scaled = loaded(held, LinearModel(3, 1, "squared", feature_norm=1.0, normalise=True))
     assert not np.allclose(plain.train[0], scaled.train[0])
     assert type(loaded(held, TASK, condensed=True).train) is not type(plain.train)
+
+
+def test_what_records_are_seen_against_is_no_part_of_a_program(caplog):
+    """The second reference compiles nothing, and each one's records are those that its task prepares."""
+    held, rng = federation(), np.random.default_rng(0)
+    seen = [Reference(rng.normal(size=3).astype(np.float32), np.eye(3, dtype=np.float32)) for _ in range(2)]
+    tasks = [
+        replace(TASK, features=2, feature_norm=1.0, preparation=Preparation(projection=2, reference=one))
+        for one in seen
+    ]
+    compiled = []
+    for task in tasks:
+        caplog.clear()
+        with jax.log_compiles(), caplog.at_level("WARNING"):
+            shards = Shards.load(held, task)
+        compiled.append(sum("Compiling jit(prepare)" in one.getMessage() for one in caplog.records))
+        np.testing.assert_allclose(shards.train[0][1], task.prepare(held.x[1]), atol=1e-6)
+        np.testing.assert_allclose(shards.test_x, task.prepare(held.test_x), atol=1e-6)
+    assert compiled == [1, 0]

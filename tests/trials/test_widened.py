@@ -21,7 +21,10 @@ from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials import courses
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, of_each
+from noiseworthy.trials.deadline import Deadline
+from noiseworthy.trials.landscape import REACHES, landscape
 from noiseworthy.trials.proxies import _with_room, make_proxies
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.widened import Narrow, places, widened
 
 SOURCES = ["prior:0", "wine", "prior:1"]
@@ -144,6 +147,32 @@ def test_other_methods_have_models_as_wide_as_their_records(bench_of, space_of):
     bench = bench_of()
     assert bench.alike(space_of("fedsgd-dpc"), None) == [[0, 1, 2]]
     assert bench.alike(space_of("dp-fedavg"), None) == [[0, 2], [1]]
+
+
+def test_models_of_other_norms_share_no_plans(bench_of, space_of):
+    """Steps are in units of the largest record."""
+    bench = bench_of()
+    long = replace(bench.proxies()[1], task=replace(bench.proxies()[1].task, feature_norm=2.0))
+    bench._opened[None] = ([bench.proxies()[0], long, bench.proxies()[2]], bench.scale())
+    assert bench.alike(space_of("fedsgd-dpc"), None) == [[0, 2], [1]]
+
+
+@pytest.mark.full
+def test_trials_around_a_winner_keep_the_order_of_the_proxies(bench_of):
+    """Of those planned in groups, the first and the third together, each has the course it has alone."""
+    bench, setting = bench_of(), Setting(passes=4.0, work=1.0, clip=0.5, reach=20.0)
+    space = Space("dp-fedavg", most=8, work=1.0)
+    points = landscape(bench, space, Candidate(setting), [7], deadline=Deadline(-1.0))
+    (point,) = (one for one in points if one.factor == 1)
+    assert bench.alike(space, None) == [[0, 2], [1]]
+    ends = [course[-1] for course in point.course]
+    assert len({round(float(end), 4) for end in ends}) == 3
+    for proxy, end in zip(bench.proxies(), ends, strict=True):
+        reached = [
+            outcomes(proxy, [bench.plan(space, Candidate(replace(setting, reach=20.0 * by)), proxy)], [7])[0]
+            for by in REACHES[1.0]
+        ]
+        assert min(abs(float(one[0, 0]) - float(end)) for one in reached) < 1e-3
 
 
 def test_plans_of_any_width_ask_nothing_of_the_number_of_parameters(facts_of, space_of):
