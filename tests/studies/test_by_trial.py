@@ -210,7 +210,7 @@ def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(na
 
     def won(bench, space, treatments, **_):
         setting = replace(space.first()[0], momentum=0.8, reach=30.0)
-        monkeypatch.setattr(type(space), "first", lambda self, steep=False, stride=1: [setting])
+        monkeypatch.setattr(type(space), "first", lambda *_: [setting])
         return original(bench, space, treatments, seeds=1)
 
     monkeypatch.setattr(race, "RUNGS", ())
