@@ -307,7 +307,7 @@ def _whole(parts: dict[str, Any]) -> Upload | Derived:
     return Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
 
 
-_PLAIN_REPLIES = {kind.__name__.lower(): kind for kind in (Refused, About, Received)}
+_PLAIN_REPLIES = {"refused": Refused, "about": About, "received": Received}
 
 
 def read_reply(data: bytes) -> Reply:

@@ -193,7 +193,7 @@ class DurableLedger(Rows):
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
-            return self._short(charges, run) or self._spend(run, charges)
+            return self._spend(run, charges) if (short := self._short(charges, run)) is None else short
 
     def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
         """A grant for new releases; the charges were checked."""
@@ -249,7 +249,7 @@ class DurableLedger(Rows):
 
     def _short(self, charges: Sequence[Charge], run: int | None) -> Refusal | None:
         shorts = (refused(self, account, run, asked) for account, asked in _sums(charges).items())
-        return next(filter(None, shorts), None)
+        return next((short for short in shorts if short is not None), None)
 
     def seal(self, grant: int, sealed: bytes) -> None:
         """Keep the bytes of the granted releases, or a digest of them, before they leave.
