@@ -119,20 +119,33 @@ def every_race_is_run():
         yield
 
 
+_SHORT = (
+    (race, "RUNGS", ()),
+    (race, "_OF_IMAGES", ()),
+    (spaces.Space, "grid", Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))),
+    (stand_ins, "_REAL", 1),
+    (stand_ins, "_PRIOR", stand_ins._PRIOR[:1]),
+)
+_WHOLE = [(owner, name, getattr(owner, name)) for owner, name, _ in _SHORT]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def short_races():
     """Plans by trial in tests come from a small grid, the final alone and two tables if a study names none.
 
     Those of `trials` race in full.
     """
-    grid = Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(race, "RUNGS", ())
-        patch.setattr(race, "_OF_IMAGES", ())
-        patch.setattr(spaces.Space, "grid", grid)
-        patch.setattr(stand_ins, "_REAL", 1)
-        patch.setattr(stand_ins, "_PRIOR", stand_ins._PRIOR[:1])
+        for one in _SHORT:
+            patch.setattr(*one)
         yield
+
+
+@pytest.fixture
+def whole_races(monkeypatch) -> None:
+    """For tests of how good plans are: races as users have them."""
+    for one in _WHOLE:
+        monkeypatch.setattr(*one)
 
 
 @pytest.fixture(scope="module", autouse=True)

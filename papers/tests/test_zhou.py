@@ -288,6 +288,7 @@ def test_missing_data_and_missing_results_are_said(tmp_path):
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("arm", "epsilon"), [(0, 5.0), (1, 0.5)], ids=["laplace", "gaussian"])
+@pytest.mark.usefixtures("whole_races")
 def test_on_mnist_the_plan_is_near_the_grid_and_beats_it_with_clip_and_step(data_dir, arm, epsilon):
     """Two seeds and the grid at one b; docs/reproductions.md has the whole grid with more seeds."""
     full, b = FIGURES["figure-5"], (1, 10)[arm]
