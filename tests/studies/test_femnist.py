@@ -45,6 +45,7 @@ FREE = {"rounds": 2, "clients_per_round": 4, "averaging": 0.0, "momentum": 0.0}
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("whole_races")
 @pytest.mark.parametrize(
     ("algorithm", "clip"), [(STATED, 1.0), pytest.param(FREE, "auto", marks=pytest.mark.slow)]
 )
