@@ -1,11 +1,13 @@
 """What plans reach with public features: nothing is stated but data, budget and `features = "auto"`.
 
     python benchmarks/features.py run [--only mnist-1.0]
+    python benchmarks/features.py judged [--only fashion-mnist-laplace]
     python benchmarks/features.py page
 
-`run` plans and trains each cell as a user would (one seed, a few minutes on one core) and keeps what came
-out in benchmarks/results/features; cells that are there are left alone. `page` writes table and picture of
-docs/planning.md. Reads the data folder of NOISEWORTHY_DATA.
+`run` plans and trains each cell as a user would (one seed, a few minutes on one core); `judged` plans images
+of the judging half of docs/plan_quality.md and scores them as `judge.py` does. Both keep what came out in
+benchmarks/results/features and leave alone what is there. `page` writes table and picture of docs/planning.md
+and the table of docs/plan_quality.md. Reads the data folder of NOISEWORTHY_DATA.
 """
 
 from __future__ import annotations
@@ -13,18 +15,32 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 from matplotlib.figure import Figure
 
+import judge
 import noiseworthy as nw
+from judging import cells
+from judging.grid import SCORING, Ground
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.models import with_task
+from noiseworthy.studies.plan_codec import decoded
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.tasks.table import TaskTable
+from quality import score
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "features", ROOT / "docs" / "planning.md"
 PICTURE = ROOT / "docs" / "figures" / "features.png"
+JUDGED, QUALITY = RESULTS / "judged", ROOT / "docs" / "plan_quality.md"
+SETS = ("fashion-mnist", "cifar10-grey")
+"""Images of the judging half for which features = "auto" is more than records as they are."""
 BEGIN, END = "<!-- begin: written by benchmarks/features.py -->", "<!-- end of features.py -->"
 EPSILONS = (0.1, 0.35, 1.0, 3.6)
 PROTOTYPES = {
@@ -44,6 +60,7 @@ epsilon = {epsilon}
 delta = 1e-5
 """
 Kept = dict[str, Any]
+Only = Annotated[str, typer.Option(help="Start of the names of the cells; all.")]
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
 
@@ -73,7 +90,7 @@ CELLS = [Cell(*one) for one in product(PROTOTYPES, EPSILONS)]
 
 
 @app.command()
-def run(only: str = typer.Option("", help="Start of the names of the cells; all.")) -> None:
+def run(only: Only = "") -> None:
     """Plan and train cells that have no result."""
     for cell in CELLS:
         if not cell.name.startswith(only) or cell.kept is not None:
@@ -102,13 +119,67 @@ def keep(cell: Cell, record: Kept, seconds: float) -> None:
 
 
 @app.command()
+def judged(only: Only = "") -> None:
+    """Plan images of the judging half with features, and score the plans."""
+    for one in judged_cells():
+        path = JUDGED / f"{one.name}.json"
+        if not one.name.startswith(only) or path.exists():
+            continue
+        started, made = time.monotonic(), cells.prepared(one)
+        planned, decision = plan_study(replace(made, study=with_task(made.study, {"features": "auto"})))
+        keys = {name: getattr(planned.study.task, name) for name in TaskTable.model_fields}
+        arena = Ground(made).of_task(keys, decision.plan.ranges)
+        loss, accuracy = score(arena, decision.plan, [int(seed) for seed in SCORING])
+        content = {
+            **judge.scored(loss, accuracy),
+            "uploads": int(decision.plan.uploads.max()),
+            "task": planned.study.task.model_dump(mode="json", exclude_defaults=True),
+            "seconds": round(time.monotonic() - started, 1),
+        }
+        JUDGED.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content) + "\n")
+        typer.echo(f"{one.name}: loss {np.mean(loss):.4g}, {content['seconds']} s")
+
+
+def judged_cells() -> list[cells.Cell]:
+    """The cells of `judged`."""
+    return [one for one in cells.cells("judging") if one.federation in SETS]
+
+
+@app.command()
 def page() -> None:
-    """Write table and picture from what is kept."""
+    """Write tables and picture from what is kept."""
     found = [(cell, kept) for cell in CELLS if (kept := cell.kept) is not None]
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}")
+    for place, text in ((PAGE, table(found)), (QUALITY, table_of_judged())):
+        before, rest = place.read_text().split(BEGIN)
+        _, after = rest.split(END)
+        place.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
     picture(found)
+
+
+def table_of_judged() -> str:
+    """Plans with features beside those without and the best of the grid, which has none."""
+    head = "federation | noise | ε | untrained | best of the grid | plan without | acc. | uploads"
+    lines = [f"| {head} | plan with | acc. | uploads |", "|---" * 11 + "|"]
+    for one in judged_cells():
+        grid, plan, plain = (judge.read(f"{one.name}{kind}") or {} for kind in ("", ".plan", ".score"))
+        found = json.loads((JUDGED / f"{one.name}.json").read_text())
+        row = (
+            one.federation,
+            one.mechanism,
+            f"{grid['epsilon']:g}",
+            f"{grid['untrained']['loss']:.4g}",
+            f"{np.mean(grid['best']['loss']):.4g}",
+            *told(plain, int(decoded(plan["plan"], Plan).uploads.max())),
+            *told(found, found["uploads"]),
+        )
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def told(scored: Kept, uploads: int) -> tuple[str, str, str]:
+    """Loss and accuracy of a plan in the mean of seeds, and how often it asks a client."""
+    return f"{np.mean(scored['loss']):.4g}", f"{np.mean(scored['accuracy']):.3f}", str(uploads)
 
 
 def table(found: list[tuple[Cell, Kept]]) -> str:
