@@ -76,7 +76,7 @@ FIRST = ("full", "chosen_clients", "noised_steps", "no_coins")
 @pytest.mark.parametrize(
     "name", [name if name in FIRST else pytest.param(name, marks=pytest.mark.full) for name in EXPECTED]
 )
-def test_every_figure_that_has_data_is_drawn_and_no_label_lies_on_another(make_record, name):
+def test_every_figure_that_has_data_is_laid_out_and_no_label_lies_on_another(make_record, name):
     figures = all_figures(view(make_record(name)))
     assert figures.keys() == EXPECTED[name]
     for title, figure in figures.items():
