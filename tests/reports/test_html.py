@@ -13,6 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import html
+from noiseworthy.reports.figures import all_figures
 from noiseworthy.reports.findings import compare_caption
 from noiseworthy.reports.html import client_rows, plan_numbers, render, toml, write_report
 from noiseworthy.reports.result import key_numbers
@@ -110,6 +111,13 @@ def test_the_page_says_how_records_are_prepared_where_they_are(make_record):
     record["study"]["task"] = {"pooling": 2, "normalise": True}
     said = "Before training: images pooled 2 x 2, records scaled to norm 1."
     assert said in words(record)
+
+
+@pytest.mark.full
+def test_pages_that_are_drawn_have_every_figure_between_them(make_record):
+    drawn, all_kinds = ({one for name in names for one in all_figures(view(make_record(name)))}
+                        for names in (DRAWN, KINDS))  # fmt: skip
+    assert drawn == all_kinds
 
 
 @pytest.mark.full
