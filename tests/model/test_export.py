@@ -34,6 +34,8 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int, ...], int | None]] = {
     "cnn, flat records": ({"model": "cnn"}, (64,), 3),
     "fu-cnn": ({"model": "fu-cnn"}, (8, 12), 3),
     "two-layer-cnn": ({"model": "two-layer-cnn"}, (8, 8, 3), 4),
+    "ma-cnn": ({"model": "ma-cnn"}, (7, 9), 3),
+    "lenet5": ({"model": "lenet5"}, (16, 13, 3), 4),
 }
 
 
@@ -66,7 +68,7 @@ def test_an_installation_without_onnx_is_told_what_to_install(logistic, tmp_path
 
 
 def test_what_cannot_be_exported_is_refused_by_name(tmp_path):
-    model = model_of({"model": "lenet5"}, (16, 16), 3)
-    with pytest.raises(InvalidInput, match="lenet5 cannot be exported to ONNX; linear models and cnn"):
+    model = model_of({"model": "group-cnn"}, (16, 16), 3)
+    with pytest.raises(InvalidInput, match="group-cnn cannot be exported to ONNX; linear models and cnn"):
         export_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -96,3 +96,15 @@ def test_gradients_that_are_formed_count(accelerator):
     assert not ghost.layers
     assert ghost.numbers >= 40_000
     assert parts_of(made_by(task, "clipped")[0]) == -(-N // (2**20 // ghost.numbers))
+
+
+def test_records_that_fill_a_cache_are_worked_on_by_eights_unless_parameters_are_many():
+    """Parameters are read and added to once for each part of the records, so that few records waste it."""
+    hold, chunk = 2**22, 50
+    small = model_task(lambda w, x: x.ravel()[:100] @ w, jnp.ones((100, 3)), chunk=chunk)
+    large = replace(small, dimension=2 * hold)
+    assert small._at_once(hold) == 8
+    assert large._at_once(hold) == 50, "25 x 2 records would hold 25 times the parameters"
+    assert replace(large, dimension=hold // 2)._at_once(hold) == 12
+    assert replace(large, chunk=3)._at_once(hold) == 3, "as many gradients as are held at most"
+    assert large._at_once(1000) == hold // 1000, "records that are small fill the cache"

@@ -49,6 +49,10 @@ CASES = {
         ),
     ),
     "one axis": ((1, 9, 2), (4, 2, 3), lambda x, w: plainly(x, w, 1)),
+    "wide windows": (
+        (2, 7, 6, 12), (3, 3, 12, 4),
+        lambda x, w: plainly(x, w, 2, window_strides=(2, 1), rhs_dilation=(1, 2), padding=((1, 0), (-1, 3))),
+    ),
     "volumes": (
         (1, 5, 4, 6, 2), (3, 3, 2, 2, 3),
         lambda x, w: plainly(x, w, 3, window_strides=(2, 1, 2), rhs_dilation=(1, 2, 1)),
@@ -135,7 +139,7 @@ SIDE_BY_SIDE = {
 def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_are_quick_in(case):
     """XLA on CPU computes others in a loop number by number."""
     function, rng = SIDE_BY_SIDE[case], np.random.default_rng(1)
-    x, weights = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((5, 6, 7, 2), (2, 3, 3, 2, 16)))
+    x, weights = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((5, 6, 7, 16), (2, 3, 3, 16, 16)))
 
     def stepped(made):
         value = lambda x, weight: jnp.mean(jnp.sin(made(jnp.cos(x), weight)))  # noqa: E731
@@ -152,8 +156,48 @@ def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_
     assert orders == {"b01f_01io->b01f"}
 
 
-def test_small_images_and_few_outputs_are_products_of_patches():
+@pytest.mark.full
+@pytest.mark.parametrize("case", SIDE_BY_SIDE)
+def test_slopes_in_single_records_are_one_convolution_of_all_that_share_a_weight(case):
+    """Gradients of every record of two clients with weights of their own: values, and how many there are."""
+    function, rng = SIDE_BY_SIDE[case], np.random.default_rng(2)
+    shapes = (2, 5, 6, 7, 16), (2, 3, 3, 16, 17)
+    x, weights = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in shapes)
+
+    def gradients(made):
+        value = lambda x, weight: jnp.mean(jnp.sin(made(jnp.cos(x)[None], weight)))  # noqa: E731
+        return jax.vmap(jax.grad(value, (0, 1)), (0, None))
+
+    mine, plain = gradients(as_windows(function)), gradients(function)
+    jax.tree.map(
+        lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-6),
+        [
+            mine(x[0], weights[0]),
+            jax.jit(jax.vmap(mine))(x, weights),
+            jax.vmap(mine, (None, 0))(x[0], weights),
+        ],
+        [plain(x[0], weights[0]), jax.vmap(plain)(x, weights), jax.vmap(plain, (None, 0))(x[0], weights)],
+    )
+    program = str(jax.make_jaxpr(mine)(x[0], weights[0]))
+    assert program.count("conv_general_dilated[") == 1
+
+
+def test_elsewhere_than_on_a_cpu_slopes_in_single_records_are_products_too(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    value = lambda x, w: jnp.sum(as_windows(SIDE_BY_SIDE["same"])(x[None], w))  # noqa: E731
+    program = jax.make_jaxpr(jax.grad(value))(jnp.ones((6, 7, 16)), jnp.ones((3, 3, 16, 16)))
+    assert "conv_general_dilated" not in str(program)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight"),
+    [
+        pytest.param((5, 2, 2, 3), (3, 3, 3, 16), id="images smaller than the kernel"),
+        pytest.param((5, 6, 6, 3), (3, 3, 3, 8), id="few outputs"),
+        pytest.param((5, 6, 6, 15), (3, 3, 15, 31), id="few inputs and outputs"),
+    ],
+)
+def test_what_xla_is_slow_at_are_products_of_patches(x, weight):
     """XLA's own convolution of an image smaller than its kernel takes 100 times as long."""
-    for x, weight in (((5, 2, 2, 3), (3, 3, 3, 16)), ((5, 6, 6, 3), (3, 3, 3, 8))):
-        program = jax.make_jaxpr(as_windows(lambda x, w: plainly(x, w, 2)))(jnp.ones(x), jnp.ones(weight))
-        assert "conv_general_dilated" not in str(program)
+    program = jax.make_jaxpr(as_windows(lambda x, w: plainly(x, w, 2)))(jnp.ones(x), jnp.ones(weight))
+    assert "conv_general_dilated" not in str(program)

@@ -119,7 +119,23 @@ def branches(rng):
     return model_task(apply, params), (40,)
 
 
-NETWORKS = (dense, positions, lookups, flax_network, haiku_network, shared, branches)
+def images(rng):
+    """Convolutions whose slopes in what goes in are one for all records, with axes in either order."""
+    sizes = {"a": (3, 3, 2, 16), "b": (16, 16, 3, 3), "d": (3, 3, 16, 16), "s": (16,), "c": (256, CLASSES)}
+    params = {name: numbers(rng, *size) for name, size in sizes.items()}
+    axes = ("NHWC", "HWIO", "NHWC")
+
+    def apply(p, x):
+        x = jax.lax.conv_general_dilated(x[None], p["a"], (1, 1), "SAME", dimension_numbers=axes)
+        x = jax.lax.conv(jnp.tanh(x + p["s"]).transpose(0, 3, 1, 2), p["b"], (1, 1), "VALID")
+        x = linen.relu(x.transpose(0, 2, 3, 1) * (1 + jax.lax.stop_gradient(p["s"]) ** 2))
+        x = jax.lax.conv_general_dilated(x, p["d"], (1, 1), ((1, 0), (0, 1)), dimension_numbers=axes)
+        return x.ravel() @ p["c"]
+
+    return model_task(apply, params), (7, 7, 2)
+
+
+NETWORKS = (dense, positions, lookups, flax_network, haiku_network, shared, branches, images)
 
 
 @cache
@@ -130,7 +146,11 @@ def made(name):
     x = rng.integers(0, 5, (N, *shape)) if name == "lookups" else rng.normal(size=(N, *shape))
     batch = Batch(task.prepare(jnp.asarray(x)), jnp.asarray(rng.integers(0, CLASSES, N)), jnp.ones(N))
     theta = task.initial(jax.random.key(0)) + 0.05 * jax.random.normal(jax.random.key(1), (task.dimension,))
-    gradients = jax.jit(jax.vmap(jax.grad(task._loss), (None, 0, 0)))(theta, batch.x, batch.y)
+
+    def plainly(theta, x, y):
+        return task.loss.value(task.outputs(theta, x), y)
+
+    gradients = jax.jit(jax.vmap(jax.grad(plainly), (None, 0, 0)))(theta, batch.x, batch.y)
     return task, theta, batch, np.asarray(gradients, np.float64)
 
 

@@ -184,11 +184,8 @@ def unharmed(path: Path, read: Callable[[], Any], what: str) -> Any:
     try:
         return read()
     except Exception as cause:  # readers of broken files raise whatever they stumble over
-        raise DataError(f"{path} cannot be read as {what}: {_first_line(cause)}") from None
-
-
-def _first_line(cause: Exception) -> str:
-    return (str(cause).splitlines() or [type(cause).__name__])[0]
+        first, *_ = str(cause).splitlines() or [type(cause).__name__]
+        raise DataError(f"{path} cannot be read as {what}: {first}") from None
 
 
 def _plain(column: Any) -> NDArray:

@@ -1,8 +1,8 @@
 """A model as ONNX: one graph from encoded records to probabilities, for programs without Python or jax.
 
 The graph does what a task's `prepare` and `answers` do, node by node: a linear model's preparation (with an
-encoder as the body of a loop over records), norm, matrix and intercept; or two convolutions and a dense
-layer, the networks of `tasks.models.cnn`.
+encoder as the body of a loop over records), norm, matrix and intercept; or two convolutions and dense
+layers, the networks of `tasks.models.cnn` without norms.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._places import write_whole, writing
@@ -25,12 +27,14 @@ from noiseworthy.tasks.clipping import upper_norm
 from noiseworthy.tasks.encoder import Encoder
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.models.cnn import DESIGNS, named_layers
+from noiseworthy.tasks.models.cnn import DESIGNS
+from noiseworthy.tasks.models.layers import layers as drawn
 from noiseworthy.tasks.preparation import Preparation
 
 OPSET, IR = 17, 9
 """Old enough for every runtime since 2023."""
 INPUT, CLASSES, NUMBER = "records", "probabilities", "prediction"
+_NETWORKS = tuple(name for name, design in DESIGNS.items() if not design.groups)
 
 
 def export_onnx(model: Model, file: Path | str) -> Path:
@@ -121,12 +125,12 @@ def _outputs(graph: _Graph, model: Model) -> tuple[str, str]:
     theta, shape = np.asarray(model.kept.theta, np.float32), tuple(said.record_shape)
     if isinstance(task, LinearModel):
         z = _linear(graph, task, theta, shape)
-    elif said.task.model in DESIGNS:
+    elif said.task.model in _NETWORKS:
         z = _network(graph, said.task.model, theta, shape, len(said.classes or ()))
     else:
         raise InvalidInput(
             f"{said.task.model or 'a network of your own'} cannot be exported to ONNX; linear models and "
-            f"{', '.join(DESIGNS)} can, use nw.load_model for others"
+            f"{', '.join(_NETWORKS)} can, use nw.load_model for others"
         )
     if model.gives_probabilities and said.scale != 1:
         z = graph.add("Mul", z, graph.put(said.scale))
@@ -251,13 +255,19 @@ def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
 def _network(
     graph: _Graph, model: str, theta: NDArray[np.float32], shape: tuple[int, ...], classes: int
 ) -> str:
-    layers = named_layers(model, classes, image := image_shape(model, shape), theta)
+    design, image = DESIGNS[model], image_shape(model, shape)
+    layers = ravel_pytree(drawn(jax.random.key(0), design.shapes(classes, image), design.start))[1](
+        jnp.asarray(theta)
+    )
     x = _channels_first(graph, image)
-    for name in ("conv1", "conv2"):
-        weight, bias = (np.asarray(layers[name][part]) for part in ("weight", "bias"))
-        margin = [weight.shape[0] // 2] * 4
-        x = graph.add("Conv", x, graph.put(weight.transpose(3, 2, 0, 1)), graph.put(bias), pads=margin)
+    for i, (_, _, margin) in enumerate(design.convolutions):
+        weight, bias = (np.asarray(layers[f"conv{i}"][part]) for part in ("weight", "bias"))
+        kernel = graph.put(weight.transpose(3, 2, 0, 1))
+        x = graph.add("Conv", x, kernel, graph.put(bias), pads=[margin] * 4)
         x = graph.add("Relu", graph.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
-    weight, bias = (np.asarray(layers["dense"][part]) for part in ("weight", "bias"))
-    flat = graph.shaped(graph.add("Transpose", x, perm=[0, 2, 3, 1]), -1, len(weight))
-    return graph.add("Gemm", flat, graph.put(weight), graph.put(bias))
+    x = graph.add("Transpose", x, perm=[0, 2, 3, 1])
+    for i in range(len(design.dense) + 1):
+        weight, bias = (np.asarray(layers[f"dense{i}"][part]) for part in ("weight", "bias"))
+        x = graph.add("Relu", x) if i else graph.shaped(x, -1, len(weight))
+        x = graph.add("Gemm", x, graph.put(weight), graph.put(bias))
+    return x

@@ -92,7 +92,8 @@ class Ghost:
         program: of (theta, x, y), without calls.
         parts: what variables of the program are of theta.
         layers: products and lookups whose gradients are not formed, by the place of their equation.
-        rest: ranges of the other parameters that are read, apart from each other, ascending.
+        rest: ranges of the other parameters that are read, apart from each other, ascending; one that is
+            used once is shaped for it.
         obstacles: why gradients of large ranges are formed, other than that it is cheaper.
     """
 
@@ -138,20 +139,23 @@ class Ghost:
         formed = sum(part.stop - part.start for part in self.rest)
         return max(1, formed + sum(array_of(var).size for var in made))
 
-    def clipped_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
-        """Sum of the records' gradients, each clipped to C, all records at once; `norm` as in `of`.
+    def clipped_sum(self, theta: Array, chunks: Batch, clip_norm: Array | float, norm: Norm) -> Array:
+        """Sum of the records' gradients, each clipped to C; chunks in sequence, records of a chunk at once.
 
-        Args:
-            theta: parameters, shape (p,).
-            batch: records, labels, and a mask that is 0 on padding.
-            clip_norm: C above 0.
-            norm: the norm in which C holds.
-
-        Returns:
-            Shape (p,).
-
-        Guarantee: that of `ModelTask.clipped_gradient_sum`.
+        Arguments, result and guarantee are those of `ModelTask.clipped_gradient_sum`, with records in chunks.
         """
+
+        def add(totals: list[Array], chunk: Batch) -> tuple[list[Array], None]:
+            return jax.tree.map(jnp.add, totals, self._sums(theta, chunk, clip_norm, norm)), None
+
+        parts = [part for part, *_ in self.layers.values()] + list(self.rest)
+        # as they are used, not as theta: in a loop a concatenation is as dear as a convolution
+        empty = [jnp.zeros_like(part.shaped(theta[part.start : part.stop])) for part in parts]
+        totals = jax.lax.scan(add, empty, chunks)[0]
+        return _joined({part: part.flat(total) for part, total in zip(parts, totals, strict=True)}, theta)
+
+    def _sums(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> list[Array]:
+        """The sums in layers and in the rest, in the shapes in which these are used."""
         record = jax.vmap(self._slopes, in_axes=(None, 0, 0))
         inputs, (formed, back) = record(theta, batch.x, batch.y)
         known = [
@@ -159,25 +163,26 @@ class Ghost:
             for (part, _, layer), given, slopes in zip(self.layers.values(), inputs, back, strict=True)
         ]
         sizes = [layer.sizes(rows, slopes, norm) for _, layer, rows, slopes in known]
-        sizes += [upper_norm_of_long(gradients, norm) for gradients in formed]
+        sizes += [upper_norm_of_long(_flat(gradients), norm) for gradients in formed]
         size = upper_norm(jnp.stack(sizes, axis=-1), norm)
         # a weight of 0 would not do alone: times an infinite slope it is NaN, in a product over all records
         fine = jnp.isfinite(size) & (batch.mask > 0)
         weight = jnp.where(fine, batch.mask * clip_factor(size, clip_norm), 0.0)
-        sums = {}
-        for part, layer, rows, slopes in known:
+        sums = []
+        for _, layer, rows, slopes in known:
             kept = flushed(_where(fine, slopes) * weight[:, None, None])
-            sums[part] = part.flat(layer.total(_where(fine, rows), kept))
-        for part, gradients in zip(self.rest, formed, strict=True):
-            sums[part] = jnp.matmul(weight, _where(fine, gradients), precision="highest")
-        return _joined(sums, theta)
+            sums.append(layer.total(_where(fine, rows), kept))
+        for gradients in formed:
+            total = jnp.matmul(weight, _where(fine, _flat(gradients)), precision="highest")
+            sums.append(total.reshape(gradients.shape[1:]))
+        return sums
 
     def _slopes(self, theta: Array, x: Array, y: Array) -> tuple[list[Array], tuple[list[Array], ...]]:
         """What goes into each layer; gradients in the rest and in what comes out of each layer."""
         outs = [array_of(self.program.jaxpr.eqns[place].outvars[0]) for place in self.layers]
         # what is added to a layer's output has the slopes in that output for its gradient
         taps = [jnp.zeros(out.shape, out.dtype) for out in outs]
-        rest = [theta[part.start : part.stop] for part in self.rest]
+        rest = [part.shaped(theta[part.start : part.stop]) for part in self.rest]
 
         def loss(rest: list[Array], taps: list[Array]) -> tuple[Array, list[Array]]:
             return self._run(theta, rest, taps, x, y)
@@ -195,7 +200,7 @@ class Ghost:
 
         def value(atom: Var | Literal) -> Any:
             part = None if isinstance(atom, Literal) else self.parts.get(atom)
-            return read(values, atom) if part is None else part.shaped(self._range(part, theta, rest))
+            return read(values, atom) if part is None else self._value(part, theta, rest)
 
         left, inputs = iter(taps), []
         for place, equation in enumerate(jaxpr.eqns):
@@ -209,12 +214,14 @@ class Ghost:
             values.update(zip(equation.outvars, made, strict=True))
         return value(jaxpr.outvars[0]), inputs
 
-    def _range(self, part: Part, theta: Array, rest: list[Array]) -> Array:
-        """The numbers of a part: of the rest, in which gradients are formed, or of theta."""
+    def _value(self, part: Part, theta: Array, rest: list[Array]) -> Array:
+        """A part as it is used: of the rest, in which gradients are formed, or of theta."""
         for whole, numbers in zip(self.rest, rest, strict=True):
-            if part.meets(whole):
-                return numbers[part.start - whole.start : part.stop - whole.start]
-        return theta[part.start : part.stop]
+            if part == whole:
+                return numbers
+            if part.meets(whole) and not whole.shaping:
+                return part.shaped(numbers[part.start - whole.start : part.stop - whole.start])
+        return part.shaped(theta[part.start : part.stop])
 
 
 def _uses(program: ClosedJaxpr) -> tuple[dict[Var, Part], list[Use]]:
@@ -230,6 +237,8 @@ def _uses(program: ClosedJaxpr) -> tuple[dict[Var, Part], list[Use]]:
             continue
         meets = not of_record.isdisjoint(atoms)
         of_record.update(equation.outvars if meets else ())
+        if equation.primitive.name == "stop_gradient":
+            continue  # no gradient comes back this way
         read_by = equation if equation.outvars else None
         uses += [Use(part, read_by, place, meets) for place, part in enumerate(given) if part is not None]
     returned = (parts.get(atom) for atom in program.jaxpr.outvars if not isinstance(atom, Literal))
@@ -257,12 +266,17 @@ def _taken(equation: JaxprEqn, part: Part) -> list[Part] | None:
 def _united(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The ranges of parts, those that overlap as one, ascending."""
     apart: list[Part] = []
-    for part in sorted(Part(part.start, part.stop) for part in parts):
+    for part in sorted(parts, key=lambda part: part[:2]):
         if apart and part.meets(apart[-1]):
             apart[-1] = Part(apart[-1].start, max(part.stop, apart[-1].stop))
         else:
             apart.append(part)
     return tuple(part for part in apart if part.stop > part.start)
+
+
+def _flat(gradients: Array) -> Array:
+    """Gradients of records, each as a vector."""
+    return gradients.reshape(len(gradients), -1)
 
 
 def _where(fine: Array, values: Array) -> Array:

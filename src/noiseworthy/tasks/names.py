@@ -20,9 +20,9 @@ IMAGES = {
     "fu-cnn": "cnn.fu_cnn",
     "two-layer-cnn": "cnn.two_layer_cnn",
     "vgg11": "vgg.vgg11",
-    "ma-cnn": "ma.ma_cnn",
-    "lenet5": "ma.lenet5",
-    "group-cnn": "ma.group_cnn",
+    "ma-cnn": "cnn.ma_cnn",
+    "lenet5": "cnn.lenet5",
+    "group-cnn": "cnn.group_cnn",
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""

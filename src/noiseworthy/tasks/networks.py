@@ -27,10 +27,16 @@ from noiseworthy.tasks.structured_losses import LOSSES, Loss
 
 PyTree = Any
 CHUNK = 50
-"""Records that are worked on at once; for the CNN on CPU 25 to 50 are fastest, 200 half as fast."""
+"""Gradients of records that are held at once."""
 
 _CACHED = 2**22
 """Numbers of a block of records; the next level of memory is slower."""
+
+_FEWEST = 8
+"""Records of a block that fits no cache; of CNNs on a CPU 4 to 8 are fastest, 50 take half as long again."""
+
+_TIMES = 25
+"""What the records of a block hold over parameters, which each block reads once and adds to once."""
 
 
 def as_numbers(x: Array) -> Array:
@@ -51,8 +57,9 @@ class ModelTask:
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        chunk: records that are worked on at once, at most; more where they hold fewer numbers than chunk
-            gradients and fit a cache, or on a device that is no CPU a sixteenth of its memory.
+        chunk: gradients of records that are held at once, at most. Records are worked on in blocks that hold
+            no more numbers and fit a cache, or on a device that is no CPU a sixteenth of its memory; where
+            few fit, of eight, or of `chunk` where the parameters are many beside what a record holds.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
         one_by_one: whether single gradients are computed one after the other, never in a batch.
@@ -108,11 +115,7 @@ class ModelTask:
         if not ghost.layers:
             parts = chunks(batch, self._at_once(max(ghost.numbers, self.dimension)))
             return formed_sum(self._loss, theta, parts, clip_norm, norm)
-
-        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
-            return total + ghost.clipped_sum(theta, chunk, clip_norm, norm), None
-
-        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once(ghost.numbers)))[0]
+        return ghost.clipped_sum(theta, chunks(batch, self._at_once(ghost.numbers)), clip_norm, norm)
 
     def formed(self, x: ArrayLike, y: ArrayLike, norm: Norm = "l2") -> dict[str, str]:
         """Parameters whose gradients are formed for every record because their use is not understood.
@@ -147,24 +150,29 @@ class ModelTask:
         return Ghost.of(self._loss, theta, x, y, norm)
 
     def _at_once(self, numbers: int) -> int:
-        """`chunk` records of so many numbers, or more: up to so many gradients and a cache, or a device."""
+        """How many records of so many numbers are worked on at once."""
         most = min(self.chunk * self.dimension, _CACHED)
-        return max(self.chunk, (most if self.one_by_one else room(most)) // numbers)
+        fewest = min(self.chunk, max(_FEWEST, _TIMES * self.dimension // numbers))
+        return max(fewest, (most if self.one_by_one else room(most)) // numbers)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence."""
 
-        def total_loss(theta: Array, chunk: Batch) -> Array:
-            losses = self._losses(theta, chunk.x, chunk.y)
+        def total_loss(parts: list[Array], chunk: Batch) -> Array:
+            losses = self._losses(jnp.concatenate(parts), chunk.x, chunk.y)
             return jnp.vdot((chunk.mask > 0).astype(losses.dtype), losses)
 
-        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
-            return total + jax.grad(total_loss)(theta, chunk), None
+        def add(totals: list[Array], chunk: Batch) -> tuple[list[Array], None]:
+            return jax.tree.map(jnp.add, totals, jax.grad(total_loss)(parts, chunk)), None
 
-        few = len(batch.mask) <= self.chunk
+        # parameter by parameter: in a loop a concatenation is as dear as a convolution
+        parts = jnp.split(theta, np.cumsum([size for _, size in self.names])[:-1])
+
+        few = len(batch.mask) <= min(self.chunk, _FEWEST)
         at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2").numbers)
-        total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), at_once))[0]
-        return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
+        empty = jax.tree.map(jnp.zeros_like, parts)
+        totals = jax.lax.scan(add, empty, chunks(without_padding(batch), at_once))[0]
+        return jnp.where(batch.size > 0, jnp.concatenate(totals) / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
         """Loss of each record without the ridge; chunks in sequence, records of a chunk at once."""

@@ -42,11 +42,8 @@ class Persons:
         >>> from noiseworthy.tasks.linear import LinearModel
         >>> persons = Persons(LinearModel(1, 1, "squared"), 2, 1)
         >>> x = persons.prepare(jnp.array([[[1.0, 0.5], [3.0, 0.5]], [[2.0, 1.0], [0.0, 0.0]]]))
-        >>> batch = Batch(x, jnp.array([[1.0, 1.0], [1.0, 0.0]]), jnp.ones(2))
-        >>> (
-        ...     persons.gradient(jnp.zeros(1), batch),
-        ...     persons.clipped_gradient_sum(jnp.zeros(1), batch, 1.0, "l2"),
-        ... )
+        >>> theta, batch = jnp.zeros(1), Batch(x, jnp.array([[1.0, 1.0], [1.0, 0.0]]), jnp.ones(2))
+        >>> persons.gradient(theta, batch), persons.clipped_gradient_sum(theta, batch, 1.0, "l2")
         (Array([-2.], dtype=float32), Array([-1.9999981], dtype=float32))
     """
 

@@ -62,11 +62,7 @@ def prepared(preparation: Preparation, x: Array) -> Array:
 
     if not features.roomy:
         return several(x)
-
-    def one(record: Array) -> Array:
-        return several(record[None])[0]
-
-    return jax.lax.map(one, x, batch_size=_AT_ONCE)
+    return jax.lax.map(lambda record: several(record[None])[0], x, batch_size=_AT_ONCE)
 
 
 def shape_after(preparation: Preparation, record_shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ def test_flat_records_get_their_axes_back():
     prepared = task.prepare(x.reshape(2, 32))
     np.testing.assert_array_equal(prepared, x)
     assert prepared.dtype == jnp.float32
-    with pytest.raises(InvalidInput, match=r"the cnn was made for records of shape \(8, 4\), got \(16,\)"):
+    with pytest.raises(InvalidInput, match=r"cnn was made for records of shape \(8, 4\), got \(16,\)"):
         task.prepare(np.ones((2, 16)))
 
 

@@ -304,11 +304,8 @@ class _Question:
     ) -> _Question:
         z, k, first = exponent(problem), clients_per_round, estimation.rounds
         later = rounds - check.count("estimation_rounds", first, most=rounds - 1, remedy="T0 is below T")
-        phi, most, a = (
-            problem.upload_variance / noise_constant(problem),
-            caps(problem, rounds),
-            estimation.share,
-        )
+        phi, most = problem.upload_variance / noise_constant(problem), caps(problem, rounds)
+        a = estimation.share
         whole = _Stage(phi, z, most, k * rounds)
         start = _Stage(phi / (a * (1 - estimation.loss_share)) ** z, z, caps(problem, first), k * first)
         nothing = np.zeros(problem.n_clients)

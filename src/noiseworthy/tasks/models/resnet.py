@@ -13,7 +13,6 @@ from noiseworthy.tasks.networks import ModelTask
 _CHANNELS = (16, 16, 16, 32, 32, 32, 64, 64, 64)
 """Channels of each block; where they double, sides halve."""
 _GROUPS = 8
-_CHUNK = 10
 
 Block = dict[str, nn.Layer]
 
@@ -47,7 +46,6 @@ def _resnet20(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
         _apply,
         "softmax",
         ridge=ridge,
-        chunk=_CHUNK,
         form=partial(nn.as_shape, shape=image, model="resnet20"),
         record_shape=image,
     )

@@ -12,7 +12,6 @@ from noiseworthy.tasks.networks import ModelTask
 _STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 _GROUPS = 32
 _HALVED = 2 ** len(_STAGES)
-_CHUNK = 8
 
 
 def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0.0) -> ModelTask:
@@ -45,7 +44,7 @@ def _vgg11(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
         _apply,
         "softmax",
         ridge=ridge,
-        chunk=_CHUNK,
+        chunk=8,
         form=partial(_padded, image=image),
         record_shape=(*(side + -side % _HALVED for side in image[:2]), *image[2:]),
     )
