@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,8 +33,8 @@ CHUNK = 50
 _CACHED = 2**22
 """Numbers of a block of records; the next level of memory is slower."""
 
-_FEWEST = 8
-"""Records of a block that fits no cache; of CNNs on a CPU 4 to 8 are fastest, 50 take half as long again."""
+_FEWEST = 4 * (os.cpu_count() or 1)
+"""Records of a block that fits no cache: of CNNs 4 to 8 are the fastest on one core, 8 to 16 on two."""
 
 _TIMES = 25
 """What the records of a block hold over parameters, which each block reads once and adds to once."""
@@ -57,9 +58,9 @@ class ModelTask:
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        chunk: gradients of records that are held at once, at most. Records are worked on in blocks that hold
-            no more numbers and fit a cache, or on a device that is no CPU a sixteenth of its memory; where
-            few fit, of eight, or of `chunk` where the parameters are many beside what a record holds.
+        chunk: gradients of records that are held at once, at most. Blocks of records hold no more numbers and
+            fit a cache, or on a device that is no CPU a sixteenth of its memory; where few fit, four for
+            each core, or more where parameters are many beside what a record holds.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
         one_by_one: whether single gradients are computed one after the other, never in a batch.

@@ -38,9 +38,8 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
 
 @cache
 def _vgg11(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
-    initial = partial(_initial, channels=(image[2:] or (1,))[0], classes=classes)
     return nn.network(
-        initial,
+        partial(_initial, channels=(image[2:] or (1,))[0], classes=classes),
         _apply,
         "softmax",
         ridge=ridge,
