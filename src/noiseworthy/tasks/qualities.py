@@ -66,10 +66,8 @@ def constant_quality(metric: Metric, labels: ArrayLike) -> float:
 
 def _auc(scores: Real, positive: NDArray[np.bool_]) -> Real:
     """Shape (S,): the chance that a positive record has the larger score, ties counting half."""
-    n, m = int(positive.sum()), int((~positive).sum())
-    if not n * m:
+    if positive.all() or not positive.any():
         return np.full(len(scores), 0.5)
-    from scipy.stats import rankdata  # here, because it is slow to load
-
-    ranks = rankdata(scores, axis=1)[:, positive].sum(axis=1)
-    return (ranks - n * (n + 1) / 2) / (n * m)
+    pairs = zip(np.sort(scores[:, ~positive]), scores[:, positive], strict=True)
+    below = [[np.searchsorted(others, mine, side) for side in ("left", "right")] for others, mine in pairs]
+    return np.mean(below, axis=(1, 2)) / (~positive).sum()
