@@ -347,6 +347,16 @@ def test_a_record_whose_gradient_is_not_finite_contributes_zero(bad):
 
 
 @pytest.mark.full
+def test_ranges_that_overlap_are_formed_as_one():
+    task = model_task(lambda w, x: jnp.stack([x @ w[3:9], x @ w[:6] ** 2, x @ w[8:14]]), jnp.arange(1.0, 17))
+    x, theta = jnp.arange(12.0).reshape(2, 6) / 7, task.start(jax.random.key(0))
+    batch = Batch(x, jnp.arange(2), jnp.ones(2))
+    assert [part[:2] for part in task._ghost(x[0], batch.y[0], "l2").rest] == [(0, 14)]
+    formed = jax.vmap(jax.grad(task._loss), (None, 0, 0))(theta, x, batch.y)
+    result = task.clipped_gradient_sum(theta, batch, 1e3, "l2")
+    np.testing.assert_allclose(result, formed.sum(axis=0), atol=1e-4)
+
+
 def test_a_token_beyond_the_table_is_treated_as_the_model_does():
     """Read one by one (clipped) it is the last row; as an array (filled) a number that is none."""
     rng = np.random.default_rng(0)

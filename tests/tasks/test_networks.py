@@ -182,6 +182,14 @@ def test_the_mean_gradient_is_that_of_the_records_that_count(chunk, kept):
     np.testing.assert_allclose(compiled_gradient(task)(start(task), spoilt), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_parts_of_the_records_are_added_up_parameter_by_parameter():
+    """XLA on CPU puts them in a row number by number, which is dear in a loop."""
+    task, batch = make_task(chunk=7), make_batch()
+    program = jax.make_jaxpr(task.gradient)(task.initial(jax.random.key(0)), batch)
+    (loop,) = (e for e in program.jaxpr.eqns if e.primitive.name == "scan")
+    assert loop.params["num_carry"] == len(task.names) > 1
+
+
 def test_the_mean_gradient_is_the_slope_of_the_mean_loss():
     task, batch = make_task(), make_batch()
     theta, step = start(task), 1e-2
