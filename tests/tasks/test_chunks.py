@@ -98,9 +98,7 @@ def test_gradients_that_are_formed_count(accelerator):
     assert parts_of(made_by(task, "clipped")[0]) == -(-N // (2**20 // ghost.numbers))
 
 
-def test_records_that_fill_a_cache_are_worked_on_by_fours_for_each_core_unless_parameters_are_many(
-    monkeypatch,
-):
+def test_records_that_fill_a_cache_are_worked_on_by_few_unless_parameters_are_many(monkeypatch):
     """Parameters are read and added to once for each part of the records, so that few records waste it."""
     monkeypatch.setattr("noiseworthy.tasks.networks._FEWEST", 8)
     hold, chunk = 2**22, 50

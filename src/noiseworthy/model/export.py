@@ -13,10 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._places import write_whole, writing
@@ -28,7 +26,6 @@ from noiseworthy.tasks.encoder import Encoder
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.models.cnn import DESIGNS
-from noiseworthy.tasks.models.layers import layers as drawn
 from noiseworthy.tasks.preparation import Preparation
 
 OPSET, IR = 17, 9
@@ -256,9 +253,7 @@ def _network(
     graph: _Graph, model: str, theta: NDArray[np.float32], shape: tuple[int, ...], classes: int
 ) -> str:
     design, image = DESIGNS[model], image_shape(model, shape)
-    layers = ravel_pytree(drawn(jax.random.key(0), design.shapes(classes, image), design.start))[1](
-        jnp.asarray(theta)
-    )
+    layers = design.layers(jnp.asarray(theta), classes, image)
     x = _channels_first(graph, image)
     for i, (_, _, margin) in enumerate(design.convolutions):
         weight, bias = (np.asarray(layers[f"conv{i}"][part]) for part in ("weight", "bias"))

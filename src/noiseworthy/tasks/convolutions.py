@@ -211,11 +211,8 @@ def _along(axes: tuple[int, ...], primals: tuple[Array], tangents: tuple[Array])
 
 
 def _convolution(equation: JaxprEqn, x: Array, weight: Array) -> list[Array] | None:
-    params = equation.params
-    numbers, groups = (
-        params["dimension_numbers"],
-        (params["feature_group_count"], params["batch_group_count"]),
-    )
+    params, numbers = equation.params, equation.params["dimension_numbers"]
+    groups = params["feature_group_count"], params["batch_group_count"]
     kernel = [weight.shape[axis] for axis in numbers.rhs_spec[2:]]
     stretched = set(params["lhs_dilation"]) - {1}
     if groups != (1, 1) or stretched or not 0 < math.prod(kernel) <= _MOST_WINDOWS or x.dtype != jnp.float32:

@@ -149,7 +149,7 @@ class Ghost:
             return jax.tree.map(jnp.add, totals, self._sums(theta, chunk, clip_norm, norm)), None
 
         parts = [part for part, *_ in self.layers.values()] + list(self.rest)
-        # as they are used, not as theta: in a loop a concatenation is as dear as a convolution
+        # as they are used, not as theta: in a loop XLA on CPU is slow to put numbers in a row
         empty = [jnp.zeros_like(part.shaped(theta[part.start : part.stop])) for part in parts]
         totals = jax.lax.scan(add, empty, chunks)[0]
         return _joined({part: part.flat(total) for part, total in zip(parts, totals, strict=True)}, theta)

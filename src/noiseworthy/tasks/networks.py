@@ -166,7 +166,7 @@ class ModelTask:
         def add(totals: list[Array], chunk: Batch) -> tuple[list[Array], None]:
             return jax.tree.map(jnp.add, totals, jax.grad(total_loss)(parts, chunk)), None
 
-        # parameter by parameter: in a loop a concatenation is as dear as a convolution
+        # parameter by parameter: in a loop XLA on CPU is slow to put numbers in a row
         parts = jnp.split(theta, np.cumsum([size for _, size in self.names])[:-1])
 
         few = len(batch.mask) <= min(self.chunk, _FEWEST)

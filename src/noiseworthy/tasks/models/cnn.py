@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+from jax.flatten_util import ravel_pytree
+
 from noiseworthy._jax import Array, jax
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
@@ -48,6 +50,11 @@ class Design:
         widths = (self.side(image[0]) * self.side(image[1]) * channels[-1], *self.dense, classes)
         convolutions = {f"conv{i}": (k, k, *inputs[i : i + 2]) for i, k in enumerate(kernels)}
         return convolutions | {f"dense{i}": pair for i, pair in enumerate(itertools.pairwise(widths))}
+
+    def layers(self, theta: Array, classes: int, image: tuple[int, ...]) -> dict[str, nn.Layer]:
+        """All parameters, shape (p,), as weights and biases by the names of `shapes`; without norms alone."""
+        like = nn.layers(jax.random.key(0), self.shapes(classes, image), self.start)
+        return ravel_pytree(like)[1](theta)
 
 
 DESIGNS = {
