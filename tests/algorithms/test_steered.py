@@ -31,6 +31,7 @@ CLIENTS, FEATURES, ROUNDS = 5, 6, 12
 SIZES = np.array([40, 60, 30, 50, 20])
 TASK = LinearModel(FEATURES, 1, "logistic", ridge=0.01, feature_norm=1.0, normalise=True, bias=0.3)
 STEERING = Steering(gain=0.2, floor=0.07)
+CLOSING = replace(STEERING, closing=0.4)
 
 
 def problem_of(family: str = "gaussian", epsilon: float = 4.0) -> Problem:
@@ -72,8 +73,8 @@ def test_with_no_gain_it_is_the_training_without_steering(shards):
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 def test_the_rounds_are_those_of_the_formulas(family):
-    """NumPy beside it: R, V, u and f of the docstring, round by round, on made-up aggregates."""
-    plan = plan_of(family=family)
+    """NumPy beside it: R, V, u and f of the docstring, and the last scale, on made-up aggregates."""
+    plan = plan_of(steering=CLOSING, family=family)
     algorithm = make(plan, TASK, 7)
     assert isinstance(algorithm, Steered)
     inner = algorithm.algorithm
@@ -81,22 +82,30 @@ def test_the_rounds_are_those_of_the_formulas(family):
     totals = np.random.default_rng(0).normal(0, 0.5, (ROUNDS, TASK.dimension)).astype(np.float32)
     state = algorithm.init(start_of(algorithm.task, jax.random.key(0)))
     theta, velocity = np.zeros(TASK.dimension), np.zeros(TASK.dimension)
-    slope, variance, scale = 0.0, 0.0, 1.0
+    slope, variance, scale, late = 0.0, 0.0, 1.0, []
+
+    def away(slope, variance):
+        telling = np.sign(slope) * max(abs(slope) - 0.6 * CLOSING.floor, 0.0)
+        return np.clip(telling / np.sqrt(variance + CLOSING.floor**2), -2, 2)
+
     for t, total in enumerate(totals.astype(float)):
         cohort = inner.cohorts[t]
         noise = sum((inner.weights[i] * size * inner.noise[i]) ** 2 for i in cohort)
         slope = SMOOTHING * slope + (1 - SMOOTHING) * total @ theta
         variance = SMOOTHING**2 * variance + (1 - SMOOTHING) ** 2 * noise * theta @ theta
-        telling = np.sign(slope) * max(abs(slope) - 0.6 * STEERING.floor, 0.0)
-        u = np.clip(telling / np.sqrt(variance + STEERING.floor**2), -2, 2)
-        factor = np.exp(-4 * STEERING.gain * (t / ROUNDS) * (1 - t / ROUNDS) * u)
+        factor = np.exp(-4 * CLOSING.gain * (t / ROUNDS) * (1 - t / ROUNDS) * away(slope, variance))
+        late += [(total @ theta, noise * theta @ theta)] * (3 * t >= ROUNDS)
+        if t == ROUNDS - 1:
+            said, doubt = np.mean(late, axis=0)
+            closing = np.exp(-CLOSING.closing * away(said, doubt / len(late)))
+            factor *= closing
         scale *= factor
         velocity = 0.3 * velocity + total + 0.01 * theta
         theta = factor * theta - scale * inner.steps[t] * velocity
         state = algorithm.aggregate(state, jnp.asarray(totals[t]))
         np.testing.assert_allclose(state.theta, theta, rtol=2e-4, atol=1e-5)
         np.testing.assert_allclose(state.memory.scale, scale, rtol=1e-4)
-    assert abs(scale - 1) > 0.05
+    assert min(abs(scale - 1), abs(closing - 1)) > 0.05
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
@@ -161,8 +170,35 @@ def test_steps_that_are_far_too_small_or_large_are_mended(step, shards):
     assert loss(STEERING) - good < 0.7 * (loss(None) - good)
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7])
+def test_a_closing_alone_scales_the_last_model_and_no_other(rounds):
+    """Also of one round, which tells nothing, because no model had moved; by exp(-q u), here u = 2."""
+    plan = replace(plan_of(steering=Steering(0.0, 1e-3, 0.5)), rounds=rounds, momentum=0.0)
+    algorithm, other = (replace(make(plan, TASK, 7), closing=q) for q in (0.5, 0.0))
+    start = start_of(TASK, jax.random.key(0))
+    state, plain = algorithm.init(start), other.init(start)
+    for t in range(rounds):
+        np.testing.assert_array_equal(state.theta, plain.theta)
+        total = 100.0 * jnp.where(t > 0, state.theta, 1.0)  # that the model should be much smaller
+        state, plain = algorithm.aggregate(state, total), other.aggregate(plain, total)
+    closing = 1.0 if rounds == 1 else np.exp(-0.5 * 2)
+    np.testing.assert_allclose(state.theta, closing * plain.theta, rtol=1e-5)
+
+
+def test_a_model_that_has_gone_too_far_is_closed_nearer(shards):
+    """Mean of 20 noise seeds at thirty times a good step, without any steering on the way."""
+    seeds = list(range(20))
+
+    def loss(closing: float) -> float:
+        plan = plan_of(1000.0, Steering(0.0, 0.07, closing), epsilon=6.0)
+        made = [make(plan, TASK, seed) for seed in seeds]
+        return float(simulate(made, plan.uploads, shards, np.array([ROUNDS]), seeds).final_loss.mean())
+
+    assert loss(0.5) < 0.8 * loss(0.0)
+
+
 def test_the_debug_engine_steers_alike(shards):
-    plan = plan_of()
+    plan = plan_of(steering=CLOSING)
     run = trained(make(plan, TASK, 4), plan, shards, seed=4)
     slow = debug(make(plan, TASK, 4), plan.uploads, shards, np.array([ROUNDS]), 4)
     np.testing.assert_allclose(run.theta[0], slow.theta[0], rtol=1e-3, atol=1e-4)
@@ -179,18 +215,24 @@ def test_it_scales_with_the_noise_of_its_algorithm():
 
 
 def test_it_is_part_of_a_plan_and_of_its_file():
-    plan = plan_of()
-    assert decoded(json.loads(json.dumps(encoded(plan))), Plan).steering == STEERING
-    assert plan.as_dict()["steering"] == {"gain": 0.2, "floor": 0.07}
+    plan = plan_of(steering=CLOSING)
+    assert decoded(json.loads(json.dumps(encoded(plan))), Plan).steering == CLOSING
+    assert plan.as_dict()["steering"] == {"gain": 0.2, "floor": 0.07, "closing": 0.4}
     assert "steering" not in plan_of(steering=None).as_dict()
 
 
+def test_files_of_plans_without_a_closing_are_as_they_were():
+    assert encoded(STEERING) == {"kind": "Steering", "gain": 0.2, "floor": 0.07}
+
+
 @pytest.mark.parametrize(
-    ("gain", "floor"), [(-0.1, 1.0), (1.0, 1.0), (np.nan, 1.0), (0.2, 0.0), (0.2, np.inf)]
-)
-def test_numbers_out_of_range_are_refused(gain, floor):
+    ("gain", "floor", "closing"),
+    [(-0.1, 1.0, 0), (1.0, 1.0, 0), (np.nan, 1.0, 0), (0.2, 0.0, 0), (0.2, np.inf, 0), (0.2, 1.0, -0.1),
+     (0.2, 1.0, np.nan), (0.2, 1.0, np.inf)],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(gain, floor, closing):
     with pytest.raises(InvalidInput, match="steering"):
-        Steering(gain, floor)
+        Steering(gain, floor, closing)
 
 
 def test_replies_that_are_no_gradients_are_refused():

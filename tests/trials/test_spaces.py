@@ -194,6 +194,32 @@ def test_few_rounds_are_steered_no_more_than_a_plan_may_say(space_of, rounds):
     assert space_of("fedsgd-dpc", steering=None).steering_of(setting, rounds).gain == 0.9
 
 
+@pytest.mark.parametrize("steering", [0.0, 4.0])
+def test_the_last_model_is_closed_where_uploads_may_scale_it_and_no_mean_is_delivered(
+    space_of, facts_of, steering
+):
+    facts, setting = facts_of(), Setting(3.0, 1.0, 1.0, 1.0, steering=steering)
+
+    def closing(setting: Setting, **stated) -> float | None:
+        space = space_of("fedsgd-dpc", **{"steering": None, "floor": 0.07, **stated})
+        made = space.plan(facts.problem, task_of(facts), SCALE, setting)
+        closed = space.closed(made)
+        if closed is made:
+            return None
+        assert closed.steering.gain == (made.steering.gain if steering else 0.0)
+        assert closed.steering.floor == 0.07
+        assert replace(closed, steering=made.steering) == made
+        return closed.steering.closing
+
+    assert closing(setting) == 0.2
+    assert closing(setting, steering=0.0) is None
+    assert closing(setting, steering=0.1) is None
+    assert closing(replace(setting, averaging=0.5), averaging=None) is None
+    other = space_of("dp-fedavg", steering=None)
+    made = other.plan(facts.problem, task_of(facts), SCALE, setting)
+    assert other.closed(made) is made
+
+
 def test_wide_records_of_a_regression_are_also_tried_in_their_ranges():
     """Scaled down only beyond a quarter more than what their columns suggest."""
     norm_one, in_ranges = treatments((30,), size=4.0)

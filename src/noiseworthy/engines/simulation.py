@@ -227,16 +227,11 @@ def _record(
 ) -> Checkpoint:
     where, kept = _kept(memory)
     return Checkpoint(
-        stop,
-        whole(states.theta),
-        np.stack([ledger.used for ledger in ledgers]),
-        np.append(done.rounds, stop),
-        np.column_stack([done.loss, whole(score.loss).astype(np.float64)]),
-        np.column_stack([done.accuracy, whole(score.accuracy).astype(np.float64)]),
-        kept,
-        _leaves(states.memory),
-        where,
-    )
+        stop, whole(states.theta), np.stack([ledger.used for ledger in ledgers]),
+        np.append(done.rounds, stop), np.column_stack([done.loss, whole(score.loss).astype(np.float64)]),
+        np.column_stack([done.accuracy, whole(score.accuracy).astype(np.float64)]), kept,
+        _leaves(states.memory), where,
+    )  # fmt: skip
 
 
 def _kept(memory: Memory) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float32], ...]]:

@@ -16,7 +16,8 @@ steps are scaled by
 whose product stays within [1/4, 4]. Early models are mostly noise and late mistakes stay, so that the middle
 of the training counts most. R' is the part of R beyond 0.6 floor on either side of 0: a model that fits its
 own records a little better the larger it grows no longer learns of others, and slopes of unlike owners come
-and go.
+and go. The last model is scaled once more, so that one that has gone too far is not delivered as it is: by
+exp(-q u) with u as above, of the mean of r_t over all t >= T/3 and the variance of its noise.
 
 Everything that it reads has been noised and paid for: steering is post-processing.
 
@@ -48,6 +49,8 @@ MOST_SCALE = 4.0
 """Times the planned steps, or their part: what runs further away has lost what it learned."""
 _LITTLE = 0.6
 """Share of the floor up to which a slope is left out."""
+_PARTS = 3
+"""The slopes of the first of so many parts of the rounds say little of the last model."""
 _NONE = Steering(gain=0.0, floor=1.0)
 
 
@@ -60,6 +63,7 @@ class Course(NamedTuple):
         scale: factor of the planned steps, the product of all f.
         slope: R.
         variance: V.
+        told: sums of 1, r_t and the variance of its noise over t >= T/3, shape (3,).
     """
 
     own: Memory
@@ -67,6 +71,7 @@ class Course(NamedTuple):
     scale: Array
     slope: Array
     variance: Array
+    told: Array
 
 
 class Steered(Around):
@@ -76,6 +81,7 @@ class Steered(Around):
         algorithm: what trains, whose aggregate is a noised gradient.
         gain: k, at least 0; with 0 nothing is steered.
         floor: loss below which a slope says little, above 0.
+        closing: q, at least 0; with 0 the last model stays as it is.
         rounds: T.
         variances: of a coordinate of each client's weighted upload, shape (N,).
     """
@@ -83,6 +89,7 @@ class Steered(Around):
     algorithm: Algorithm
     gain: Numbers
     floor: Numbers
+    closing: Numbers
     rounds: Numbers
     variances: Numbers
 
@@ -99,7 +106,8 @@ class Steered(Around):
     def init(self, theta: Array) -> ServerState:
         """The algorithm's start, with the planned steps and no slope yet."""
         start, nothing = self.algorithm.init(theta), jnp.zeros(())
-        return start._replace(memory=Course(start.memory, theta, jnp.ones(()), nothing, nothing))
+        memory = Course(start.memory, theta, jnp.ones(()), nothing, nothing, jnp.zeros(3))
+        return start._replace(memory=memory)
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's step from the scaled model, scaled as well."""
@@ -107,18 +115,27 @@ class Steered(Around):
         # of the model that was sent: the next one holds this round's noise, and its product with itself would
         # bias r_t
         moved = state.theta - before.start
-        variance = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
-        slope = SMOOTHING * before.slope + (1 - SMOOTHING) * jnp.sum(total * moved)
-        variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * variance
-        telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
-        told = jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
-        passed = state.round.astype(jnp.float32) / self.rounds
-        wanted = before.scale * jnp.exp(-4 * self.gain * passed * (1 - passed) * told)
-        scale = jnp.clip(wanted, 1 / MOST_SCALE, MOST_SCALE)
+        one = jnp.sum(total * moved)
+        noise = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
+        slope = SMOOTHING * before.slope + (1 - SMOOTHING) * one
+        variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * noise
+        t = state.round.astype(jnp.float32)
+        late, last, passed = t * _PARTS >= self.rounds, t + 1 == self.rounds, t / self.rounds
+        told = before.told + jnp.where(late, jnp.stack([1.0, one, noise]), 0.0)
+        counted = jnp.maximum(1.0, told[0])
+        closing = jnp.where(last, self.closing * self._away(told[1] / counted, told[2] / counted**2), 0.0)
+        fall = 4 * self.gain * passed * (1 - passed) * self._away(slope, variance) + closing
+        scale = jnp.clip(before.scale * jnp.exp(-fall), 1 / MOST_SCALE, MOST_SCALE)
         factor = scale / before.scale
         after = self.algorithm.aggregate(own_state(state), total)
         theta = before.start + factor * moved + scale * (after.theta - state.theta)
-        return ServerState(theta, after.round, Course(after.memory, before.start, scale, slope, variance))
+        memory = Course(after.memory, before.start, scale, slope, variance, told)
+        return ServerState(theta, after.round, memory)
+
+    def _away(self, slope: Array, variance: Array) -> Array:
+        """u, how far a slope is from 0."""
+        telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
+        return jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
 
     def model(self, state: ServerState) -> Array:
         """The algorithm's."""
@@ -139,5 +156,5 @@ def steered(algorithm: Algorithm, plan: Plan) -> Steered:
         raise InvalidInput(f"{plan.algorithm} cannot be steered: its replies are no gradients; leave it out")
     said = plan.steering or _NONE
     deviations = np.asarray(algorithm.weights, np.float64) * np.asarray(algorithm.noise)
-    gain, floor, rounds = map(as_float, (said.gain, said.floor, plan.rounds))
-    return Steered(algorithm, gain, floor, rounds, as_float(plan.variance_factor * deviations**2))
+    numbers = map(as_float, (said.gain, said.floor, said.closing, plan.rounds))
+    return Steered(algorithm, *numbers, as_float(plan.variance_factor * deviations**2))

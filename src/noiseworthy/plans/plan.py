@@ -50,19 +50,22 @@ class StepSize:
 
 @dataclass(frozen=True)
 class Steering:
-    """How far the noised uploads themselves may scale the planned steps (`methods.steered`).
+    """How far the noised uploads themselves may scale planned steps and the last model (`methods.steered`).
 
     Attributes:
         gain: k, the most by which the logarithm of the scale moves in a round, over 2; 0 steers nothing.
         floor: loss below which a slope says little, above 0.
+        closing: q, by how much the logarithm of the last model's scale follows the slopes of most rounds.
     """
 
     gain: float
     floor: float
+    closing: float = field(default=0.0, metadata=LEFT_OUT_IF_DEFAULT)
 
     def __post_init__(self):
         check.in_unit_interval("steering", self.gain, closed_left=True, remedy="0 keeps the planned steps")
         check.positive("floor of steering", self.floor)
+        check.non_negative("closing of steering", self.closing)
 
 
 @dataclass(frozen=True)

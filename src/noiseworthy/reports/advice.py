@@ -136,7 +136,7 @@ def settings(one: AdvisedPart) -> str:
         for name in ("momentum", "averaging", "weighting")
         if (value := getattr(plan, name))
     ]
-    said += [f"steering {number(plan.steering.gain)}"] if plan.steering else []
+    said += [f"steering {number(plan.steering.gain)}"] if plan.steering and plan.steering.gain else []
     said += [f"mode {plan.clipping_mode}"] if plan.clipping_mode else []
     return f"{one.outcome.removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"
 

@@ -47,7 +47,7 @@ ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
 
 RC = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10.0, "text.color": INK,
-    "text.usetex": False, "figure.facecolor": PAPER, "figure.dpi": 100, "savefig.facecolor": "auto",
+    "text.usetex": False, "figure.facecolor": PAPER, "figure.dpi": 180, "savefig.facecolor": "auto",
     "savefig.bbox": None, "axes.facecolor": PAPER, "axes.edgecolor": MUTED, "axes.linewidth": 0.6,
     "axes.labelcolor": MUTED, "axes.labelsize": 10.0, "axes.spines.top": False, "axes.spines.right": False,
     "axes.spines.left": False, "axes.grid": False, "axes.axisbelow": True, "axes.unicode_minus": True,
@@ -110,6 +110,7 @@ def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
 def png(figure: Figure, dpi: int = 180) -> bytes:
     """The figure as a PNG on white."""
     buffer = io.BytesIO()
+    _lay_out(figure)
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
@@ -124,16 +125,20 @@ def write_png(figure: Figure | None, path: Path) -> None:
 
 @styled
 def svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element to put into a page: colours are CSS variables, ids start with `name`.
-
-    It is laid out for the page, and stays as it is for a PNG of it.
-    """
+    """The figure as an SVG element to put into a page: colours are CSS variables, ids start with `name`."""
     buffer = io.StringIO()
+    _lay_out(figure)
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    figure.set_layout_engine(None)  # "none" would leave one that is drawn twice
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     for colour, variable in NAMES.items():
         text = text.replace(colour, f"var(--{variable})")
     return text
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay it out once and for all: with an engine left, "none" too, each output is drawn twice."""
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)

@@ -62,13 +62,9 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     deadline = Deadline(study.planning.budget_seconds or np.inf)
     space = space_of(prepared)
     found = plan_by_trial(
-        bench,
-        space,
-        treatments_of(prepared, bench),
-        seeds=study.planning.seeds,
-        deadline=deadline,
+        bench, space, treatments_of(prepared, bench), seeds=study.planning.seeds, deadline=deadline,
         on_progress=lambda done: on_progress(_RACE * done),
-    )
+    )  # fmt: skip
     if (once := _at_once(prepared, bench, space, found, deadline)) is not None:
         study, space, found = once
     foretold = _foretold(found, study.planning.metric, tuple(bench.weights.tolist()))

@@ -336,7 +336,7 @@ def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
     if "weighting" in levers and space.weighting is None:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
-    if "steering" in levers and space.steering is None:
+    if space.steers:
         yield replace(setting, steering=0.0)
         yield replace(setting, steering=_STRONGER)
     if steep and "cohorts" in levers and space.clients_per_round is None:

@@ -114,7 +114,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     facts = bench.facts.paying(treatment)
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)
-    plan = space.plan(problem, task, bench.scale(treatment, task), setting)
+    plan = space.closed(space.plan(problem, task, bench.scale(treatment, task), setting))
     plan = replace(plan, ranges=bench.facts.told_before(treatment))
     found = TrialPlan(plan, task, treatment, result, bench.sources, facts.for_owners)
     notes = (*plan.notes, *_notes(found))
@@ -137,17 +137,11 @@ def _outcome(found: TrialPlan) -> str:
 def _untrained(plan: Plan) -> Plan:
     """The plan that asks nobody for anything."""
     return replace(
-        plan,
-        rounds=0,
-        releases=np.zeros_like(plan.releases),
-        release=None,
-        step=None,
-        local=None,
-        momentum=0.0,
-        averaging=0.0,
+        plan, rounds=0, releases=np.zeros_like(plan.releases), release=None, step=None, local=None,
+        momentum=0.0, averaging=0.0, steering=None,
         outcome="Do not train: in trials on public data no setting beat the untrained model. Collect more "
         "clients or records, or allow a larger epsilon.",
-    )
+    )  # fmt: skip
 
 
 def _notes(found: TrialPlan) -> tuple[str, ...]:

@@ -142,14 +142,9 @@ def plan(
     first = replace(first, plan=replace(first.plan, momentum=momentum))
     later = None if step is None else later_step(step, first_rounds)
     made = participation.plan(
-        replace(problem, budget=_left(whole, first)),
-        constants,
-        rounds=total - first_rounds,
-        clients_per_round=clients_per_round,
-        step=later,
-        asked_before=first.uploads,
-        notes=notes,
-    )
+        replace(problem, budget=_left(whole, first)), constants, rounds=total - first_rounds,
+        clients_per_round=clients_per_round, step=later, asked_before=first.uploads, notes=notes,
+    )  # fmt: skip
     outcome = f"{_introduction(first)} If clients prove alike, then: {made.outcome}"
     return replace(made, pilot=first, momentum=momentum, outcome=outcome)
 
@@ -168,14 +163,9 @@ def replanned(made: Plan, found: Heterogeneity) -> Plan:
     """
     first = stage_before(made)
     again = participation.plan(
-        made.problem,
-        made.constants,
-        rounds=made.rounds,
-        clients_per_round=made.clients_per_round,
-        heterogeneity=found.value,
-        step=made.step,
-        asked_before=first.uploads,
-    )
+        made.problem, made.constants, rounds=made.rounds, clients_per_round=made.clients_per_round,
+        heterogeneity=found.value, step=made.step, asked_before=first.uploads,
+    )  # fmt: skip
     outcome = f"{_introduction(first)} Then: {again.outcome}"
     kept = {"momentum": made.momentum, "averaging": made.averaging, "ranges": made.ranges}
     return replace(again, pilot=first, outcome=outcome, **kept)

@@ -297,18 +297,12 @@ def _outcome(made: Plan, noise: float) -> str:
 def _untrained(problem: Problem, scale: PublicScale) -> Plan:
     """The answer where hardly anything can be learnt."""
     return Plan(
-        algorithm="fedsgd-dpc",
-        citation=CITATION,
-        problem=problem,
-        rounds=0,
-        clients_per_round=0,
-        releases=np.zeros(problem.n_clients, np.int64),
-        release=None,
-        prediction=None,
+        "fedsgd-dpc", CITATION, problem, rounds=0, clients_per_round=0,
+        releases=np.zeros(problem.n_clients, np.int64), release=None, prediction=None,
         outcome="Do not train: by the signal-to-noise rule the noise leaves less than 1 % of the loss to "
         "gain; raise epsilon or add records.",
         **_grounds(problem, scale),
-    )
+    )  # fmt: skip
 
 
 def _grounds(problem: Problem, scale: PublicScale) -> dict[str, Any]:

@@ -37,16 +37,11 @@ def answer(question: Question, table: FedSGDTable) -> Answer:
     constants, problem, pilot = _constants(question, problem, source)
     bound = theory_bound(problem, constants)
     plan = plan_replies(
-        problem,
-        bound,
-        constants,
-        rounds=given(table.rounds),
-        clients_per_round=given(table.clients_per_round),
-        max_rounds=table.max_rounds,
+        problem, bound, constants, rounds=given(table.rounds),
+        clients_per_round=given(table.clients_per_round), max_rounds=table.max_rounds,
         step=_step(table, constants),
-        notes=_clip_note(question.task, problem) + _pilot_note(constants, problem, pilot),
-        pilot=pilot,
-    )
+        notes=_clip_note(question.task, problem) + _pilot_note(constants, problem, pilot), pilot=pilot,
+    )  # fmt: skip
     return Answer(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
 
 
@@ -172,15 +167,10 @@ def by_rule(question: Question, table: FedSGDTable) -> Answer:
     else:
         scale = PublicScale.of_softmax(norm, task.outputs, features, problem.norm)
     made = plan_by_rule(
-        problem,
-        scale,
-        rounds=given(table.rounds),
-        clients_per_round=given(table.clients_per_round),
-        max_rounds=table.max_rounds,
-        clip_norm=question.clip_norm,
-        step_size=given(table.step_size),
+        problem, scale, rounds=given(table.rounds), clients_per_round=given(table.clients_per_round),
+        max_rounds=table.max_rounds, clip_norm=question.clip_norm, step_size=given(table.step_size),
         decay_rounds=decay(table.step_decay),
-    )
+    )  # fmt: skip
     return Answer(made, None)
 
 
