@@ -156,5 +156,5 @@ def steered(algorithm: Algorithm, plan: Plan) -> Steered:
         raise InvalidInput(f"{plan.algorithm} cannot be steered: its replies are no gradients; leave it out")
     said = plan.steering or _NONE
     deviations = np.asarray(algorithm.weights, np.float64) * np.asarray(algorithm.noise)
-    numbers = map(as_float, (said.gain, said.floor, said.closing, plan.rounds))
-    return Steered(algorithm, *numbers, as_float(plan.variance_factor * deviations**2))
+    gain, floor, closing, rounds = map(as_float, (said.gain, said.floor, said.closing, plan.rounds))
+    return Steered(algorithm, gain, floor, closing, rounds, as_float(plan.variance_factor * deviations**2))
