@@ -182,6 +182,7 @@ def test_a_closing_alone_scales_the_last_model_and_no_other(rounds):
         total = 100.0 * jnp.where(t > 0, state.theta, 1.0)  # that the model should be much smaller
         state, plain = algorithm.aggregate(state, total), other.aggregate(plain, total)
     closing = 1.0 if rounds == 1 else np.exp(-0.5 * 2)
+    assert np.all(np.isfinite(plain.theta))
     np.testing.assert_allclose(state.theta, closing * plain.theta, rtol=1e-5)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from functools import partial
 from itertools import combinations
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
@@ -371,6 +373,18 @@ def test_an_svg_takes_its_colours_and_ids_from_the_page(make_record):
     assert 'id="figure_1"' not in text
     assert "<!--" not in text
     assert text == svg(why_figure(view(make_record("full"))), "why")
+
+
+def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
+    """matplotlib draws each twice while a layout is left to do: the first time for the layout alone."""
+    drawn, draw = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: [drawn.append(1), draw(figure, renderer)])
+    for figure, files in ((hero_figure, [png]), (why_figure, [partial(svg, name="why"), png, png])):
+        made = figure(view(make_record("full")))
+        drawn.clear()
+        for write in files:
+            write(made)
+        assert len(drawn) == len(files)
 
 
 def test_drawing_leaves_the_callers_parameters_alone(make_record):

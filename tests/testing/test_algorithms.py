@@ -89,7 +89,7 @@ class TestFedSGDDPCAveraged(OnRegression):
 
 class TestFedSGDDPCSteered(OnRegression):
     def plan(self):
-        return replace(replies("fedsgd-dpc", problem()), steering=Steering(0.3, 0.5))
+        return replace(replies("fedsgd-dpc", problem()), steering=Steering(0.3, 0.5, 0.2))
 
 
 class OfLocalSteps(OnRegression):

@@ -63,6 +63,17 @@ def test_what_gained_nothing_is_not_trained(bench, space_of):
     assert not planned(bench, space, result_of(0.999)).plan.train
 
 
+def test_what_is_trained_is_closed_by_its_uploads_unless_a_study_says_how_it_is_steered(bench, space_of):
+    free, stated = space_of("fedsgd-dpc", steering=None, floor=0.07), space_of("fedsgd-dpc", steering=0.1)
+    closed = planned(bench, free, result_of(0.9)).plan.steering
+    assert closed is not None
+    assert (closed.closing, closed.floor) == (0.2, 0.07)
+    as_said = planned(bench, stated, result_of(0.9)).plan.steering
+    assert as_said is not None
+    assert (as_said.gain, as_said.closing) == (0.1, 0.0)
+    assert planned(bench, free, result_of(0.999)).plan.steering is None
+
+
 def test_proxies_that_disagree_are_said_to(bench, space_of):
     space = space_of("fedsgd-dpc")
     agreed = planned(bench, space, result_of(0.5)).plan.notes

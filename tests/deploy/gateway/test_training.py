@@ -62,7 +62,7 @@ def gateways(federation, data_dir, tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("steering", [None, Steering(0.3, 0.01)], ids=["as planned", "steered"])
+@pytest.mark.parametrize("steering", [None, Steering(0.3, 0.01, 0.2)], ids=["as planned", "steered"])
 def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, silent, steering):
     task = make_task("logistic", federation.record_shape, federation.classes, feature_norm=1.0)
     budget = PrivacyBudget.of(2.0, 1e-5, federation.n_clients)
