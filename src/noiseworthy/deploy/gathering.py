@@ -139,14 +139,9 @@ class Gathering:
         """The request to a client in a round by all that is known of it, to be begun within some seconds."""
         name, letters = self.clients[client], self.letters
         return self.asking.request(
-            client,
-            t,
-            theta,
-            deadline=time.time() + seconds,
-            head=letters.heads.get(name),
-            received=letters.received.get(name, 0),
-            ahead=letters.ahead.get(name, 0),
-        )
+            client, t, theta, deadline=time.time() + seconds, head=letters.heads.get(name),
+            received=letters.received.get(name, 0), ahead=letters.ahead.get(name, 0),
+        )  # fmt: skip
 
 
 def came(found: Found) -> int:

@@ -112,25 +112,33 @@ class Steered(Around):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's step from the scaled model, scaled as well."""
         before: Course = state.memory
+        moved = state.theta - before.start
+        heard = self._heard(state, total, moved)
+        scale = jnp.clip(before.scale * jnp.exp(-self._fall(state.round, heard)), 1 / MOST_SCALE, MOST_SCALE)
+        after = self.algorithm.aggregate(own_state(state), total)
+        theta = before.start + scale / before.scale * moved + scale * (after.theta - state.theta)
+        return ServerState(theta, after.round, heard._replace(own=after.memory, scale=scale))
+
+    def _heard(self, state: ServerState, total: Array, moved: Array) -> Course:
+        """What is kept, with the slope that this round's aggregate tells."""
         # of the model that was sent: the next one holds this round's noise, and its product with itself would
         # bias r_t
-        moved = state.theta - before.start
-        one = jnp.sum(total * moved)
+        kept, one = state.memory, jnp.sum(total * moved)
         noise = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
-        slope = SMOOTHING * before.slope + (1 - SMOOTHING) * one
-        variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * noise
-        t = state.round.astype(jnp.float32)
-        late, last, passed = t * _PARTS >= self.rounds, t + 1 == self.rounds, t / self.rounds
-        told = before.told + jnp.where(late, jnp.stack([1.0, one, noise]), 0.0)
-        counted = jnp.maximum(1.0, told[0])
-        closing = jnp.where(last, self.closing * self._away(told[1] / counted, told[2] / counted**2), 0.0)
-        fall = 4 * self.gain * passed * (1 - passed) * self._away(slope, variance) + closing
-        scale = jnp.clip(before.scale * jnp.exp(-fall), 1 / MOST_SCALE, MOST_SCALE)
-        factor = scale / before.scale
-        after = self.algorithm.aggregate(own_state(state), total)
-        theta = before.start + factor * moved + scale * (after.theta - state.theta)
-        memory = Course(after.memory, before.start, scale, slope, variance, told)
-        return ServerState(theta, after.round, memory)
+        late = state.round.astype(jnp.float32) * _PARTS >= self.rounds
+        return kept._replace(
+            slope=SMOOTHING * kept.slope + (1 - SMOOTHING) * one,
+            variance=SMOOTHING**2 * kept.variance + (1 - SMOOTHING) ** 2 * noise,
+            told=kept.told + jnp.where(late, jnp.stack([1.0, one, noise]), 0.0),
+        )
+
+    def _fall(self, number: Array, heard: Course) -> Numbers:
+        """By how much the logarithm of the scale falls after a round, and once more after the last one."""
+        t, counted = number.astype(jnp.float32), jnp.maximum(1.0, heard.told[0])
+        gain = 4 * self.gain * (t / self.rounds) * (1 - t / self.rounds)
+        last = self._away(heard.told[1] / counted, heard.told[2] / counted**2)
+        closing = jnp.where(t + 1 == self.rounds, self.closing * last, 0.0)
+        return gain * self._away(heard.slope, heard.variance) + closing
 
     def _away(self, slope: Array, variance: Array) -> Array:
         """u, how far a slope is from 0."""

@@ -23,16 +23,12 @@ def answer(question: Question, table: RivalTable) -> Answer:
     rivals.check_fits(table.name, problem)
     selected = chosen(question, table) if table.selection == "biased" else None
     made = rivals.plan(
-        table.name,
-        problem,
-        rounds=table.rounds,
-        clients_per_round=table.clients_per_round,
-        step=_step(table),
-        counts=None if selected is None else selected.releases,
+        table.name, problem, rounds=table.rounds, clients_per_round=table.clients_per_round,
+        step=_step(table), counts=None if selected is None else selected.releases,
         momentum=given(table.momentum) or 0.0,
         personal_step=table.personal_step_size or rivals.PERSONAL_STEP,
         notes=() if selected is None else selected.notes,
-    )
+    )  # fmt: skip
     return Answer(made if selected is None else replace(made, constants=selected.constants), None)
 
 
