@@ -84,6 +84,26 @@ def test_the_plan_panel_says_every_step_and_the_momentum(make_record):
     assert "0.05, halved after 200 rounds; 0.1 of transforms" in said
 
 
+@pytest.mark.parametrize(
+    ("steering", "said"),
+    [
+        ({"gain": 0.2, "floor": 0.07}, "2, constant, scaled by what uploads say"),
+        ({"gain": 0.2, "floor": 0.07, "closing": 0.2}, "2, constant, scaled by what uploads say"),
+        (
+            {"gain": 0.0, "floor": 0.07, "closing": 0.2},
+            "2, constant, the last model scaled by what uploads say",
+        ),
+    ],
+    ids=["of before there were closings", "steered", "closed"],
+)
+def test_the_plan_panel_says_what_follows_the_uploads(make_record, steering, said):
+    record = make_record("full")
+    record["plan"] |= {"step_size": 2.0, "step_decay_rounds": None}
+    assert "what uploads say" not in words(plan_panel(record))
+    record["plan"]["steering"] = steering
+    assert said in words(plan_panel(record))
+
+
 def test_noise_that_does_not_change_is_one_number(make_record):
     assert "falling" not in words(plan_panel(make_record("whole_updates")))
     assert "by the coins of seed 0" in words(plan_panel(make_record("coins")))

@@ -324,7 +324,8 @@ def _step(plan: PlanPart) -> str:
     steps, decay = words_of(plan).decays, plan.step_decay_rounds
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
     momentum = f", momentum {number(plan.momentum)}" if plan.momentum else ""
-    momentum += ", scaled by what uploads say" if plan.steering else ""
+    what = "" if plan.steering and plan.steering.gain else "the last model "
+    momentum += f", {what}scaled by what uploads say" if plan.steering else ""
     own = f"; {number(plan.personal_step_size)} of transforms" if plan.personal_step_size else ""
     own += f"; own models drawn to their mean with strength {number(plan.pull)}" if plan.pull else ""
     return f"{number(plan.step_size)}, {falls}{momentum}{own}"
