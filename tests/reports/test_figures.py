@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
 from noiseworthy.reports.leaks import leak_figure
-from noiseworthy.reports.style import NAMES, png, styled, svg
+from noiseworthy.reports.style import NAMES, NARROW, new_figure, png, styled, svg
 from noiseworthy.studies.typed_record import view
 
 EXPECTED = {
@@ -385,6 +385,28 @@ def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
         for write in files:
             write(made)
         assert len(drawn) == len(files)
+
+
+def test_texts_are_laid_out_as_wide_as_a_png_draws_them():
+    """At another resolution they are rounded otherwise, and the longest is cut at the edge of the picture."""
+
+    @styled
+    def edges() -> list[float]:
+        figure = new_figure(NARROW, 3.0)
+        axes = figure.subplots()
+        axes.set_yticks(range(3), ["classes, Gaussian", "numbers, Gaussian", "images, Gaussian"])
+        drawn: list[float] = []
+        figure.canvas.mpl_connect(
+            "draw_event",
+            lambda event: drawn.extend(
+                text.get_window_extent(event.renderer).x0 / figure.dpi for text in axes.get_yticklabels()
+            ),
+        )
+        png(figure)
+        return drawn
+
+    padding = 0.04167  # inches, matplotlib's own
+    assert min(edges()) == pytest.approx(padding, abs=0.01)
 
 
 def test_drawing_leaves_the_callers_parameters_alone(make_record):

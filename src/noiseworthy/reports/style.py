@@ -45,6 +45,7 @@ WIDE = 7.4
 ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
 """The box of a text inside the picture, so that no line crosses it."""
 
+# a layout holds at the resolution that it was made for, that of PNGs: at others texts are rounded otherwise
 RC = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10.0, "text.color": INK,
     "text.usetex": False, "figure.facecolor": PAPER, "figure.dpi": 180, "savefig.facecolor": "auto",
