@@ -64,7 +64,7 @@ def frame() -> pd.DataFrame:
     order = rng.permutation(len(who))
     patient, hospital = zip(*(who[i] for i in order), strict=True)
     ill = rng.random(len(who)) < 0.5
-    age = 20 + 60 * np.argsort(np.argsort(ill + rng.normal(size=len(who)))) / len(who)  # no two alike
+    age = 20 + 60 * np.argsort(np.argsort(2 * ill + rng.normal(size=len(who)))) / len(who)  # no two alike
     return pd.DataFrame(
         {"ill": np.where(ill, "yes", "no"), "hospital": hospital, "patient": patient, "age": age}
     )
@@ -107,31 +107,74 @@ def test_sizes_count_persons_and_each_is_one_row_with_all_its_records(folder):
         np.testing.assert_allclose(rows[..., -1].sum(axis=1), 1.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-def test_nobody_trains_and_tests_not_even_at_two_hospitals(folder, relation):
+Key = tuple[str, float]
+"""A record: its hospital and age."""
+
+
+def sides(relation: str) -> tuple[set[Key], set[Key]]:
+    """Records of the table that train, and that test."""
     federation = prepare(study(privacy={"relation": relation})).trained()[0]
-    table = frame()
-    ages = np.asarray((table.age - 50) / 30, np.float32).round(4).tolist()
-    whose = dict(zip(ages, table.patient.tolist(), strict=True))
-    trained = federation.x[federation.x[..., -1] > 0][:, 0]
-    trains = {whose[age] for age in trained.round(4).tolist()}
-    tests = {whose[age] for age in federation.test_x[:, 0].round(4).tolist()}
-    assert len(tests) > 10
-    assert not trains & tests
     assert federation.test_origin == "persons"
+    trained = {
+        key(ward, age)
+        for ward, rows in zip(federation.clients, federation.x, strict=True)
+        for age, share in rows.reshape(-1, 2).tolist()
+        if share
+    }
+    owners = np.array(federation.clients)[federation.test_owners]
+    return trained, {key(ward, age) for ward, age in zip(owners, federation.test_x[:, 0], strict=True)}
 
 
-def test_how_many_train_does_not_depend_on_who_they_are(folder):
-    """Another person in one's place, with other records and another name, moves nobody else."""
-    before = prepare(study()).trained()[0]
+def key(ward: str, encoded: float) -> Key:
+    """Of a record by its age as it is trained on."""
+    return str(ward), round(50 + 30 * float(encoded), 2)
+
+
+def persons() -> dict[Key, str]:
+    """Whose every record of the table is."""
     table = frame()
-    one = table.patient[0]
-    table.loc[table.patient == one, ["patient", "age"]] = ["A newcomer", 21.0]
-    table.to_csv(folder / "wards.csv", index=False)
-    after = prepare(study()).trained()[0]
-    assert after.sizes.tolist() == before.sizes.tolist()
-    changed = np.any(before.x != after.x, axis=(2, 3)).sum(axis=1)
-    assert changed.max() <= 1
+    return dict(zip(zip(table.hospital, table.age.round(2), strict=True), table.patient, strict=True))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_nobody_trains_and_tests_at_one_hospital(folder, relation):
+    whose = persons()
+    trained, tested = ({(one[0], whose[one]) for one in side} for side in sides(relation))
+    assert len(tested) > 10
+    assert not trained & tested
+    everywhere = {who for _, who in trained} & {who for _, who in tested}
+    assert relation == "replace-one" or not everywhere  # whose bound is the same at all hospitals
+
+
+@pytest.mark.parametrize("one", ["P0", "P20", "P47"])
+@pytest.mark.parametrize(("records", "at"), [(1, 0), (2, 20), (3, 10**6)])
+def test_an_exchange_of_one_person_exchanges_at_most_one_who_trains(folder, one, records, at):
+    """However many records either has, wherever they stand, whatever the newcomer is called."""
+    before, whose = sides("replace-one"), persons()
+    table = frame()
+    rest = table[(table.patient != one) | (table.hospital != "north")]
+    newcomer = {"ill": "no", "hospital": "north", "patient": f"newcomer for {one} of {records}"}
+    rows = pd.DataFrame([{**newcomer, "age": 20.01 + k / 100} for k in range(records)])
+    pd.concat([rest[:at], rows, rest[at:]]).to_csv(folder / "wards.csv", index=False)
+    after = sides("replace-one")
+    for old, new in zip(before, after, strict=True):
+        gone, come = ({whose.get(key, "newcomer") for key in side} for side in (old - new, new - old))
+        assert len(gone) == len(come) <= 1
+
+
+def test_who_trains_at_a_hospital_changes_no_test_record_of_another(folder):
+    """One of either hospital's training persons is called like somebody of the other's."""
+    table = frame()
+    before = sides("replace-one")[1]
+    both = [name for name, of_one in table.groupby("patient") if of_one.hospital.nunique() == 2]
+    assert len(both) == 10
+    for name in both:
+        renamed = table.copy()
+        renamed.loc[(table.patient == name) & (table.hospital == "north"), "patient"] = f"{name} elsewhere"
+        renamed.to_csv(folder / "wards.csv", index=False)
+        assert {one for one in sides("replace-one")[1] if one[0] == "south"} == {
+            one for one in before if one[0] == "south"
+        }
 
 
 def test_marks_must_be_alike_for_all_records_of_a_person(folder):

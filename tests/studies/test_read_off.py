@@ -98,8 +98,39 @@ def test_a_table_that_is_dealt_out_by_its_labels_is_a_simulation(study, partitio
     dealt = {"partition": partition, "clients": 3, "classes": ["ill", "well"], **settings}
     prepared, decision = plan_study(study(two(), **dealt))
     assert f'partition = "{partition}" deals the table out by its private labels' in decision.plan.notes[0]
-    with pytest.raises(ConfigError, match="name the clients in a column of the table"):
+    with pytest.raises(ConfigError, match="a column of clients says whose records they are"):
         Deployment.of(prepared, decision.plan)
+
+
+@pytest.mark.parametrize(
+    ("federation", "says"),
+    [
+        (
+            {"client_column": "client", "clients": 3},
+            "dealt out by places in it, so that one record more or less deals",
+        ),
+        (
+            {"partition": "iid", "clients": 3},
+            "dealt out by places in it, so that one record more or less deals",
+        ),
+        ({"partition": "quantity-skew", "clients": 3, "alpha": 1.0}, "dealt out by places in it"),
+        ({"records_per_client": 10}, "records_per_client keeps records by their places, so that one record"),
+        ({"fraction": 0.5}, "fraction keeps records by their places, so that one record more or less can"),
+    ],
+)
+def test_what_one_record_more_moves_makes_a_simulation_under_add_remove_alone(study, federation, says):
+    stated = {"classes": ["ill", "well"], "feature_columns": ["x"], **federation}
+    prepared, decision = plan_study(study(two(), "add-remove", **stated))
+    assert says in decision.plan.notes[0]
+    with pytest.raises(ConfigError, match=r"nothing is deployed.*by (their )?places"):
+        Deployment.of(prepared, decision.plan)
+    exchanges = study(two(), **stated)
+    assert read_off(exchanges.study, exchanges.federation) == ()
+
+
+def test_owners_that_a_table_names_are_no_simulation_under_add_remove(study):
+    named = study(two(), "add-remove", classes=["ill", "well"])
+    assert read_off(named.study, named.federation) == ()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +144,7 @@ def test_a_table_that_is_dealt_out_by_its_labels_is_a_simulation(study, partitio
 def test_public_data_and_sizes_are_read_for_nothing(federation):
     task = {"dimension": 3} if "sizes" in federation else {}
     prepared = prepare(parse_study({"federation": federation, "privacy": PRIVACY, "task": task}))
-    assert read_off(prepared.study.federation, prepared.federation) == ()
+    assert read_off(prepared.study, prepared.federation) == ()
 
 
 # Test records and sizes --------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def opened(
         check_clients(study, opened.federation)
         check_model(study, opened.federation)
         if deploys:
-            check_nothing_is(study.federation, opened.federation)
+            check_nothing_is(study, opened.federation)
     if folder is not None:
         check_ours(folder, made_for(study, opened and opened.federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels
-from noiseworthy.data.records import Records, by_hash, holdout
+from noiseworthy.data.records import HOLDOUT_FRACTION, Records, by_hash, hashes, members_of
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.values import columns_of, names
 from noiseworthy.errors import DataError
@@ -69,9 +69,10 @@ def of_persons(
 ) -> Records:  # fmt: skip
     """Records whose rows are persons, and test records of other persons.
 
-    Where no column marks them, a fifth of every owner's persons is held out: by their places in the order in
-    which they come first, so that the number of persons is the same whoever they are, or (`one_by_one`) each
-    by a hash of its own name. A record of somebody who trains at another owner does not test.
+    Where no column marks them, those test whose names have the least hashes: a fifth of every owner's
+    persons, so that as many train whoever they are, and an exchange of one exchanges at most one of those who
+    train, or (`one_by_one`) everybody below one bound, so that nobody moves anybody else. Nothing is compared
+    between owners.
 
     Args:
         x: features, shape (n, d).
@@ -90,34 +91,37 @@ def of_persons(
     whose = numbered([*zip(at.tolist(), names, strict=True)])
     marked = is_test is not None
     if is_test is None:
-        is_test = by_hash(one.encode() for one in names) if one_by_one else _by_places(whose, at)
-    learns = {one for one, tests in zip(names, is_test.tolist(), strict=True) if not tests}
-    both = is_test & np.array([one in learns for one in names], bool)
-    if marked and np.any(both):
-        many = len({one for one, bad in zip(names, both.tolist(), strict=True) if bad})
-        who = "1 person has" if many == 1 else f"{many} persons have"
+        encoded = [one.encode() for one in names]
+        is_test = by_hash(encoded) if one_by_one else _least_hashes(encoded, whose, at)
+    elif both := set(np.array(names)[is_test].tolist()) & set(np.array(names)[~is_test].tolist()):
+        who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
         raise DataError(
             f"{name}: {who} records marked 'train' and others marked 'test'; mark all of a person alike"
         )
-    _check_sides(~is_test, is_test & ~both, owners, name)
-    kept = is_test & ~both
+    _check_sides(~is_test, is_test, owners, name)
     most = schema.persons or 1
     rows, labels = packed(x[~is_test], y[~is_test], numbered(whose[~is_test].tolist()), most)
     first = np.flatnonzero(~is_test)[np.unique(numbered(whose[~is_test].tolist()), return_index=True)[1]]
     return Records(
-        rows, labels, x[kept], y[kept], schema.n_classes, name,
+        rows, labels, x[is_test], y[is_test], schema.n_classes, name,
         None if owners is None else owners[first],
         "marked" if marked else "persons",
         schema=schema.of_persons(False),
-        test_client_ids=None if owners is None else owners[kept],
+        test_client_ids=None if owners is None else owners[is_test],
         persons=most,
     )  # fmt: skip
 
 
-def _by_places(whose: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Test records of a fixed fifth of every owner's persons."""
+def _least_hashes(
+    names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Test records: those of the fifth of every owner's persons whose names have the least hashes."""
     _, first = np.unique(whose, return_index=True)
-    return holdout(at[first])[whose]
+    drawn, tests = hashes(names[place] for place in first), np.zeros(len(first), bool)
+    for members in members_of(at[first]):
+        # by rank, not by place: a place depends on how many records those before have
+        tests[members[np.argsort(drawn[members])][: round(HOLDOUT_FRACTION * len(members))]] = True
+    return tests[whose]
 
 
 def _check_sides(

@@ -154,9 +154,14 @@ def holdout_of_each(x: Features, labels: NDArray) -> NDArray[np.bool_]:
 
 def by_hash(whole: Iterable[bytes]) -> NDArray[np.bool_]:
     """Mask of about a fifth of what is given, each chosen by a public hash of itself."""
-    key, most = HOLDOUT_SEED.to_bytes(8, "little"), HOLDOUT_FRACTION * 2.0**64
+    return hashes(whole) < np.uint64(HOLDOUT_FRACTION * 2.0**64)
+
+
+def hashes(whole: Iterable[bytes]) -> NDArray[np.uint64]:
+    """A public number of each of what is given, even in 0 to 2^64."""
+    key = HOLDOUT_SEED.to_bytes(8, "little")
     drawn = [int.from_bytes(blake2b(one, key=key, digest_size=8).digest(), "big") for one in whole]
-    return np.array(drawn, np.uint64) < np.uint64(most)
+    return np.array(drawn, np.uint64)
 
 
 def members_of(groups: NDArray) -> list[NDArray[np.int64]]:

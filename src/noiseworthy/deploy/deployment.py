@@ -52,7 +52,7 @@ class Deployment:
             InvalidInput: a plan that follows from a stage of another training.
         """
         federation, _ = prepared.trained()
-        check_nothing_is(prepared.study.federation, federation)
+        check_nothing_is(prepared.study, federation)
         if (bought := plan.ranges or prepared.ranges) is not None and not bought.pending:
             sized = bought.label_scale is not None
             why = NOT_OVER_A_NETWORK if bought.found else NOT_AT_OWNERS if sized else OF_A_SIMULATION

@@ -65,7 +65,7 @@ def _applied(prepared: Prepared, decision: Decision) -> Prepared:
 
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with what was bought for it, and a warning for all that it owes to private records."""
-    said, ranges = read_off(prepared.study.federation, prepared.federation), prepared.ranges
+    said, ranges = read_off(prepared.study, prepared.federation), prepared.ranges
     own, unread = decision.plan.notes, "no private record was read"
     if ranges is not None and not ranges.pending:
         own = [one.replace(unread, f"{unread} beside what was bought") for one in own]

@@ -47,7 +47,7 @@ def new_record(
         "plan": _plan(decision.plan),
         "claim": claim_facts(decision.plan, study.persons_have_at_most),
         "federation": None if federation is None else _federation(federation, dimension),
-        "read_off": read_off(study.federation, federation),
+        "read_off": read_off(study, federation),
         "evidence": None,
         "training": None,
         "compare": None,
