@@ -21,7 +21,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.studies.claims import FALSE_ALARMS, claim_facts, power_against
+from noiseworthy.studies.claims import FALSE_ALARMS, _kinds, claim_facts, power_against
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
@@ -128,6 +128,42 @@ def test_the_client_that_is_worst_off_is_named_and_not_taken_for_all():
     assert (told["client"], told["alike"]) == (1, False)
     worst = GaussianPower(float(problem.budget.mu[1]))
     assert told["power"] == pytest.approx(worst.at(FALSE_ALARMS).tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("family", "delta", "epsilon", "releases"),
+    [
+        ("laplace", 0.0, [2.0, 1.95, 1.95], [18, 1, 1]),
+        ("laplace", [1e-5, 1e-3, 1e-5], [2.0, 1.9, 0.5], [ROUNDS] * 3),
+        ("laplace", 0.0, [2.0, 1.95, 1.0], [18, 1, 40]),
+    ],
+)
+def test_no_client_is_told_apart_better_than_is_told(family, delta, epsilon, releases):
+    """Least epsilon is not least exposed: one large release tells more than 18 small ones."""
+    problem = Problem(np.full(3, RECORDS), 4, PrivacyBudget.of(epsilon, delta, 3), family, CLIP)
+    times = np.array(releases)
+    plan = replace(
+        queries_replies.stated(problem, max(releases), 3, STEP),
+        releases=times,
+        release=problem.release(times),
+    )
+    told, each = claim_facts(plan)["told_apart"], [power_against(plan, who) for who in range(3)]
+    np.testing.assert_allclose(told["power"], np.max([one.at(FALSE_ALARMS) for one in each], axis=0))
+    assert told["guess"] == max(one.guess for one in each) == each[told["client"]].guess
+    assert told["client"] == 1  # and not client 0, whose epsilon is largest
+
+
+def test_a_client_is_passed_over_only_where_another_is_told_apart_no_less():
+    problem = Problem(np.full(4, RECORDS), 4, PrivacyBudget.of([2.0, 2.0, 2.0, 0.5], 0.0, 4), "laplace", CLIP)
+    times = np.array([4, 4, 2, 1])
+    plan = replace(
+        queries_replies.stated(problem, 4, 4, STEP), releases=times, release=problem.release(times)
+    )
+    kinds = _kinds(plan, np.zeros(4))
+    assert sorted(kinds) in (
+        [0, 2],
+        [1, 2],
+    )  # 0 and 1 are alike; 3 is moved less than 2 and releases less often
 
 
 @pytest.mark.parametrize(("family", "delta"), [("gaussian", 1e-5), ("laplace", 0.0), ("laplace", 1e-5)])

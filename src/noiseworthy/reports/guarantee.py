@@ -19,7 +19,7 @@ _MOVES = {
 
 
 def told_apart(record: RunRecord) -> ToldApartPart | None:
-    """How well the best test tells neighbours apart, for the client that is worst off.
+    """How well the best test tells neighbours apart, at any client, and which of them is worst off.
 
     Args:
         record: a run record with noise; where an earlier version made it, the numbers follow from epsilon and
@@ -35,17 +35,17 @@ def told_apart(record: RunRecord) -> ToldApartPart | None:
 
 
 def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
-    rows = privacy.clients
-    worst = max(range(len(rows)), key=lambda i: rows[i].epsilon)
-    power = ProfiledPower(np.array([rows[worst].epsilon]), np.array([rows[worst].delta]))
+    places = {(row.epsilon, row.delta): place for place, row in reversed([*enumerate(privacy.clients)])}
+    found = {place: ProfiledPower(*np.array([*pair])[:, None]) for pair, place in places.items()}
     two = privacy.relation == "add-remove"
+    exchange = [after_two_moves(power, _ALARMS) for power in found.values()]
     return ToldApartPart(
-        client=worst,
-        alike=len({(row.epsilon, row.delta) for row in rows}) == 1,
+        client=max(found, key=lambda place: found[place].guess),
+        alike=len(places) == 1,
         false_alarms=_ALARMS,
-        power=power.at(_ALARMS).tolist(),
-        guess=power.guess,
-        power_of_exchange=after_two_moves(power, _ALARMS).tolist() if two else None,
+        power=np.max([power.at(_ALARMS) for power in found.values()], axis=0).tolist(),
+        guess=max(power.guess for power in found.values()),
+        power_of_exchange=np.max(exchange, axis=0).tolist() if two else None,
     )
 
 

@@ -37,8 +37,8 @@ def claim_facts(plan: Plan, persons_have: int | None = None) -> dict[str, Any]:
         `before`: what was released before the plan was made, and the epsilon that it took; None if nothing.
         `looser`: other valid counts of the same noise, as papers use them, by name: least and greatest
         epsilon over the clients that release anything.
-        `told_apart`: how well the best test of the client that is worst off tells neighbours apart; None
-        where nothing is released, or without noise.
+        `told_apart`: how well the best test tells neighbours apart at any client, and at whom a guess is
+        right most often; None where nothing is released, or without noise.
     """
     told = {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan)}
     if persons_have is not None:
@@ -91,23 +91,37 @@ def _moved(release: Release, times: int) -> Release:
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:
     parts = _parts(plan)
-    if not parts or not plan.problem.law.noisy:
+    if not parts or not plan.problem.law.noisy or not any(np.any(k) for _, k in parts):
         return None
     mu = np.sum([k * np.square(one.shift) for one, k in parts], axis=0)
     exposed = mu if _composes(plan) else plan.spent()
-    worst = int(np.argmax(exposed))
-    if not any(k[worst] for _, k in parts):
-        return None
-    power = power_against(plan, worst)
+    # who has the largest epsilon need not be told apart best: k small releases, or another delta, tell more
+    found = {who: power_against(plan, who) for who in _kinds(plan, mu)}
+    exchange = [after_two_moves(power, FALSE_ALARMS) for power in found.values()]
     two = plan.budget.relation == "add-remove"
     return {
-        "client": worst,
+        "client": max(found, key=lambda who: found[who].guess),
         "alike": _alike(exposed) and (_composes(plan) or all(_alike(one.shift, k) for one, k in parts)),
         "false_alarms": list(FALSE_ALARMS),
-        "power": power.at(FALSE_ALARMS).tolist(),
-        "guess": power.guess,
-        "power_of_exchange": after_two_moves(power, FALSE_ALARMS).tolist() if two else None,
+        "power": np.max([power.at(FALSE_ALARMS) for power in found.values()], axis=0).tolist(),
+        "guess": max(power.guess for power in found.values()),
+        "power_of_exchange": np.max(exchange, axis=0).tolist() if two else None,
     }
+
+
+def _kinds(plan: Plan, mu: NDArray[np.float64]) -> list[int]:
+    """Clients of whom one is told apart best: who releases most often or is moved most, of all alike one."""
+    if _composes(plan):
+        return [int(np.argmax(mu))]
+    columns = [row for one, k in _parts(plan) for row in (k, np.where(k > 0, one.shift, 0.0))]
+    rows = np.array(columns, float).T
+    _, first = np.unique(rows, axis=0, return_index=True)
+    # whoever releases no less often and is moved no less by each release is told apart no less well
+    kept: list[int] = []
+    for who in first[np.argsort(-rows[first].sum(axis=1), kind="stable")]:
+        if not kept or not np.any(np.all(rows[kept] >= rows[who] * (1 - _LAST_BITS), axis=1)):
+            kept.append(int(who))
+    return kept
 
 
 def _alike(*values: NDArray[Any]) -> bool:
