@@ -79,19 +79,6 @@ class Plot:
     wide: bool = False
 
 
-def render(record: Record | RunRecord) -> str:
-    """The page as a string.
-
-    Args:
-        record: a run record.
-
-    Returns:
-        HTML with its style and drawings inside, that loads nothing over the network.
-    """
-    record = view(record)
-    return _page(record, all_figures(record, tuple(_PLOTS)))
-
-
 def write_report(record: Record | RunRecord, folder: Path) -> Path:
     """Write `report.html`, its claim card and a PNG of every figure into a run folder.
 
@@ -102,7 +89,7 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
     """
     record = view(record)
     figures = all_figures(record)
-    page = _page(record, figures)
+    page = page_of(record, figures)
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
@@ -117,7 +104,13 @@ def card_page(card: Card) -> str:
     return PAGES.get_template("claim_card.html.jinja").render(card=card)
 
 
-def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
+def page_of(record: RunRecord, figures: dict[str, Figure]) -> str:
+    """The page as a string: HTML with its style and drawings inside, that loads nothing over the network.
+
+    Args:
+        record: a run record.
+        figures: all that it has data for, by name.
+    """
     rivals = record.rivals
     plots = [
         Plot(title, caption(record), svg(figures[name], name), figures[name].get_figwidth() > NARROW)
