@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from noiseworthy.methods.words import Record
-from noiseworthy.reports.figures import FIGURES, all_figures
+from noiseworthy.reports.figures import PLOTS, all_figures
 from noiseworthy.reports.html import page_of
 from noiseworthy.studies.typed_record import RunRecord, view
 
 
 def render(record: Record | RunRecord) -> str:
-    """The page of a record. The figure that stands on no page is not drawn."""
+    """The page of a record."""
     record = view(record)
-    return page_of(record, all_figures(record, FIGURES.keys() - {"hero"}))
+    return page_of(record, all_figures(record, PLOTS))
