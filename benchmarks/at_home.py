@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike
 import noiseworthy as nw
 import plan_quality as bench
 from noiseworthy.data import Federation, load_records
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome, Own
+from noiseworthy.home.candidates import own_model
 from noiseworthy.home.owners import (
     CANDIDATES,
     PUBLISHED,

@@ -19,7 +19,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.studies import two_stages
-from noiseworthy.studies.estimates import describe
+from noiseworthy.studies.record import estimated
 from noiseworthy.tasks import LinearModel
 from noiseworthy_papers.judge import verdict
 from noiseworthy_papers.keeping import Store, load, save
@@ -150,7 +150,7 @@ def test_stage_1_needs_a_plan_in_two_stages(laboratory, staged):
 
 def test_what_is_told_follows_from_the_reports_by_plain_loops(staged):
     stage = staged[2][0]
-    told, reports, first = describe(stage), stage.reports, stage_before(stage.plan)
+    told, reports, first = estimated(stage), stage.reports, stage_before(stage.plan)
     for n in range(CLIENTS):
         mine = [i for i, who in enumerate(reports.clients) if who == n]
         assert told["first"][n] == len(mine)
@@ -171,7 +171,7 @@ def test_what_is_told_follows_from_the_reports_by_plain_loops(staged):
 def test_the_printed_bound_is_given_what_the_first_rounds_held(staged):
     stage = staged[2][0]
     reports, first = stage.reports, stage_before(stage.plan)
-    told, given_ = describe(stage), printed_stage(stage)
+    told, given_ = estimated(stage), printed_stage(stage)
     std = first.plan.noise  # Gaussian noise of one coordinate
     noise = bias = 0.0
     for n, t in zip(reports.clients, reports.rounds, strict=True):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.data import load_federation, load_records
-from noiseworthy.data.text import ALPHABET, decode, encode, shakespeare, windows
+from noiseworthy.data.text import ALPHABET, encode, shakespeare, windows
 from noiseworthy.errors import DataError, InvalidInput
 
 TEXT = st.text(st.sampled_from(ALPHABET), min_size=12, max_size=200)
@@ -29,6 +29,10 @@ def write(root, rows, header=("speaker", "text")):
 
 def speech(seed, characters):
     return "".join(np.random.default_rng(seed).choice(list(string.ascii_letters + " .,"), characters))
+
+
+def decode(tokens):
+    return "".join(ALPHABET[token] for token in tokens)
 
 
 def spoken(x, y):

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
-from noiseworthy.home.tuned import tuned_model
+from noiseworthy.home.candidates import own_model, tuned_model
 from noiseworthy.tasks.networks import ModelTask, model_task
 
 

@@ -7,11 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
-from noiseworthy.home.ditto import ditto_model
-from noiseworthy.home.fine_tuned import fine_tuned_model
-from noiseworthy.home.interpolated import SHARES, interpolated_model
+from noiseworthy.home.candidates import SHARES, ditto_model, fine_tuned_model, interpolated_model, own_model
 from noiseworthy.home.owners import CANDIDATES, PUBLISHED
 from noiseworthy.home.ridge import THOROUGH, strengths_of
 from noiseworthy.tasks import make_task

@@ -6,10 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import FOLDS, Own, folds_of
+from noiseworthy.home.candidates import own_model, tuned_model
 from noiseworthy.home.ridge import Effort, strengths_of, towards, towards_each
-from noiseworthy.home.tuned import tuned_model
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 

@@ -10,12 +10,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from pages import render
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import html
 from noiseworthy.reports.figures import all_figures
 from noiseworthy.reports.findings import compare_caption
-from noiseworthy.reports.html import client_rows, plan_numbers, render, toml, write_report
+from noiseworthy.reports.html import client_rows, plan_numbers, toml, write_report
 from noiseworthy.reports.result import key_numbers
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.typed_record import view

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pages import render
 
 from noiseworthy.reports.findings import setting, training_caption
-from noiseworthy.reports.html import render
 from noiseworthy.reports.network import network_caption, network_clauses, network_figure
 from noiseworthy.reports.style import png
 from noiseworthy.studies.typed_record import view

@@ -6,11 +6,11 @@ import copy
 
 import pytest
 from matplotlib.text import Text
+from pages import render
 
 from noiseworthy.reports import result
 from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
 from noiseworthy.reports.findings import training_caption
-from noiseworthy.reports.html import render
 from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel

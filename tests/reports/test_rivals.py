@@ -7,12 +7,13 @@ import copy
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from pages import render
 from rich.console import Console
 
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.figures import all_figures, hero_figure
 from noiseworthy.reports.findings import setting
-from noiseworthy.reports.html import render, write_report
+from noiseworthy.reports.html import write_report
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rivals import rivals_figure, sweeps_figure
 from noiseworthy.reports.style import PLAN, png

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
+from pages import render
 from rich.console import Console
 
 from noiseworthy.reports.figures import all_figures
-from noiseworthy.reports.html import render, write_report
+from noiseworthy.reports.html import write_report
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.style import NAMES, ON_DARK, ON_LIGHT, PLAN, RAMP
 from noiseworthy.reports.tables import tradeoff_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pages import render
 
-from noiseworthy.reports.html import render
 from noiseworthy.reports.style import PLAN
 from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.reports.what_if_words import price_of_next_point, what_if_caption

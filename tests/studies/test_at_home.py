@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pages import render
 from pydantic import ValidationError
 from rich.console import Console
 
 from noiseworthy.home.owners import owners_at_home
 from noiseworthy.reports import at_home, tables
 from noiseworthy.reports.at_home_figure import home_figure
-from noiseworthy.reports.html import render
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.result import verdict
 from noiseworthy.studies.loading import parse_study

@@ -19,10 +19,9 @@ from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.planner import decide, plan_study
-from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.prepare import prepare, trials_wanted
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.typed_record import view
-from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.trials import race, spaces, stand_ins
 
 IRIS = {

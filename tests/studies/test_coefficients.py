@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import render
 from rich.console import Console
 
 from noiseworthy import run
 from noiseworthy.errors import ConfigError
 from noiseworthy.model.folder import load_folder
 from noiseworthy.reports.coefficients import coefficients_table, note_of
-from noiseworthy.reports.html import render
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
 from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord

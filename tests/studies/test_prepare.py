@@ -13,14 +13,12 @@ from scipy import stats
 from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
-from noiseworthy.studies.believed import believed_partition
-from noiseworthy.studies.budgets import draw_budgets
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.models import open_task
 from noiseworthy.studies.opening import Opened
-from noiseworthy.studies.prepare import check_same_sizes, prepare
-from noiseworthy.studies.privacy_table import Drawn
+from noiseworthy.studies.prepare import believed_partition, check_same_sizes, prepare
+from noiseworthy.studies.privacy_table import Drawn, draw_budgets
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of
 from noiseworthy.trials.treatment import Treatment

@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.home import owners as homes
+from noiseworthy.home.candidates import shared_model
 from noiseworthy.home.owners import owners_at_home
-from noiseworthy.home.shared import shared_model
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.rivals.contest import entrants
 from noiseworthy.studies import pace, training

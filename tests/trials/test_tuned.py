@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
+from noiseworthy.home.candidates import CENTRES, own_model, tuned_model
 from noiseworthy.home.ridge import towards_each
-from noiseworthy.home.tuned import SHARES, tuned_model
 from noiseworthy.methods.space import Setting
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
@@ -75,7 +74,7 @@ def test_losses_after_tuning_are_those_of_owners_one_by_one(bench, owners):
 
     for plan, place in [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)]:
         number = SEEDS[place] // 2
-        tuned, right = by_hand(theta[plan, place], number, SHARES)
+        tuned, right = by_hand(theta[plan, place], number, CENTRES)
         alone, _ = by_hand(np.zeros(task.dimension, np.float32), number, (0.0,))
         expected = (1 - _AS_IT_IS) * tuned / alone + _AS_IT_IS * min(loss[plan, place], 1.0)
         np.testing.assert_allclose(missed[plan, place], expected, rtol=1e-3)

@@ -234,8 +234,8 @@ class Reproduction:
     """A reproduced item: what was run, what came out, and what it says of the paper.
 
     `repeats` are those of the paper, 0 where it does not say.
-    `estimates` (`studies.estimates`) are drawn in place of points where an item is about them; its claims
-    are judged on `statistics`.
+    `estimates` (`studies.record.estimated`) are drawn in place of points where an item is about them; its
+    claims are judged on `statistics`.
     """
 
     paper: str

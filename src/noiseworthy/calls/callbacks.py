@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,48 +53,31 @@ class Callback:
         return type(self).on_segment is not Callback.on_segment
 
 
+def _each(name: str) -> Any:
+    """A method of `Several` by which each hears what it is told."""
+
+    def tell(several: Several, *news: object) -> None:
+        for one in several.told:
+            getattr(one, name)(*news)
+
+    return tell
+
+
 @dataclass(frozen=True)
 class Several(Callback):
     """Callbacks that are told one after the other."""
 
     told: Sequence[Callback]
 
-    def on_note(self, said: str) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_note(said)
-
-    def on_planning(self, done: float) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_planning(done)
-
-    def on_plan(self, record: RunRecord, folder: Path) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_plan(record, folder)
-
-    def on_rounds(self, done: float) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_rounds(done)
-
-    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_segment(done, curves)
+    on_note = _each("on_note")
+    on_planning = _each("on_planning")
+    on_plan = _each("on_plan")
+    on_rounds = _each("on_rounds")
+    on_segment = _each("on_segment")
+    on_end = _each("on_end")
+    on_failure = _each("on_failure")
 
     @property
     def follows_curves(self) -> bool:
         """Whether any does."""
         return any(one.follows_curves for one in self.told)
-
-    def on_end(self, run: RunFolder) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_end(run)
-
-    def on_failure(self, error: BaseException) -> None:
-        """As each is told."""
-        for one in self.told:
-            one.on_failure(error)

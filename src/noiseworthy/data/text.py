@@ -80,16 +80,6 @@ def encode(text: str) -> Tokens:
     return np.maximum(codes - (ord(" ") - 1), 0)
 
 
-def decode(tokens: NDArray) -> str:
-    """The text of tokens, the inverse of `encode`.
-
-    Example:
-        >>> decode(encode("Who's there?"))
-        "Who's there?"
-    """
-    return "".join(ALPHABET[token] for token in tokens)
-
-
 def windows(tokens: Tokens, length: int) -> Windows:
     """Consecutive windows and, for each of their tokens, the next one; both (floor((n - 1) / L), L).
 

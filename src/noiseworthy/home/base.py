@@ -1,8 +1,9 @@
-"""What an owner makes of a shared model: one protocol, and the records that it has for it."""
+"""What an owner makes of a shared model: its type, and the records that it has for it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +28,18 @@ class Own(NamedTuple):
     y: NDArray
 
 
-class AtHome(Protocol):
-    """What an owner makes of a shared model with its own records. Nothing of it is noised, nothing leaves."""
+AtHome: TypeAlias = Callable[[Task, Parameters, Own, int], Parameters]
+"""What an owner makes of a shared model with its own records. Nothing of it is noised, nothing leaves.
 
-    def __call__(self, task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
-        """Parameters of the owner's model, shape (p,).
+Args:
+    task: model and loss.
+    shared: parameters of the shared model, shape (p,); not finite where its training diverged.
+    own: the owner's records.
+    seed: of the folds of the cross-validation, and of a start.
 
-        Args:
-            task: model and loss.
-            shared: parameters of the shared model, shape (p,); not finite where its training diverged.
-            own: the owner's records.
-            seed: of the folds of the cross-validation, and of a start.
-        """
-        ...
+Returns:
+    Parameters of the owner's model, shape (p,).
+"""
 
 
 def folds_of(y: NDArray, seed: int) -> NDArray[np.int64]:

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data.federation import Federation
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome, Own, Parameters, Real
-from noiseworthy.home.ditto import ditto_model
-from noiseworthy.home.fine_tuned import fine_tuned_model
-from noiseworthy.home.interpolated import interpolated_model
+from noiseworthy.home.candidates import (
+    ditto_model,
+    fine_tuned_model,
+    interpolated_model,
+    own_model,
+    shared_model,
+    tuned_model,
+)
 from noiseworthy.home.scores import limits_of, limits_of_gain, merits
-from noiseworthy.home.shared import shared_model
-from noiseworthy.home.tuned import tuned_model
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.preparation import preparing
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._places import write_whole, writing
@@ -128,7 +127,9 @@ def audit_panel(record: dict[str, Any] | AuditRecord) -> Group:
     audit = view(record)
     style = "bold green" if audit.passed else "bold red"
     lines = [Text(audit.verdict, style=style), *(Text(_between(audit, one)) for one in audit.trainings)]
-    return Group(panel("audit", *lines), _table(audit))
+    found = checks(audit)
+    table = of_verdicts(found, [row["verdict"] == "passed" for row in found])
+    return Group(panel("audit", *lines), table)
 
 
 def _between(audit: AuditRecord, one: AuditedPart) -> str:
@@ -137,11 +138,3 @@ def _between(audit: AuditRecord, one: AuditedPart) -> str:
         f"{one.name}: epsilon between {proven} (proven, {confidence(audit)}) and {claimed} (claimed), "
         f"delta {one.delta:g}; {one.trials:,} trials in {one.seconds:.0f} s"
     )
-
-
-def _table(audit: AuditRecord) -> Table:
-    table = of_verdicts("check", "verdict", "found")
-    for row in checks(audit):
-        told = map(Text, row.values())  # brackets in the name of a folder are no markup
-        table.add_row(*told, style=None if row["verdict"] == "passed" else "bold red")
-    return table

@@ -26,8 +26,8 @@ from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits, of_several
 from noiseworthy.reports.privacy_statement import bought_before, protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
-from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
+from noiseworthy.studies.tables import ClaimTable
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
 from noiseworthy.tasks.names import is_encoder
 

@@ -5,31 +5,39 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noiseworthy.reports import panels
+from noiseworthy.reports import alternatives, at_home, findings, panels, rivals_words, tradeoff_words
 from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.estimates import estimates_figure
+from noiseworthy.reports.estimates import estimates_caption, estimates_figure
 from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
-from noiseworthy.reports.network import network_figure
-from noiseworthy.reports.participation import has_participation, participation, participation_figure
+from noiseworthy.reports.network import network_caption, network_figure
+from noiseworthy.reports.participation import (
+    has_participation,
+    participation,
+    participation_caption,
+    participation_figure,
+)
 from noiseworthy.reports.result import title
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
-from noiseworthy.reports.usual import usual_figure, usual_panel
+from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
 from noiseworthy.reports.what_if import what_if_figure
+from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.typed_record import RunRecord
 
+Draw: TypeAlias = Callable[[RunRecord], Figure | None]
+Caption: TypeAlias = Callable[[RunRecord], str]
 LARGE: dict[Any, Any] = {
     "font.size": 10.5,
     "xtick.labelsize": 10,
@@ -114,24 +122,26 @@ def _measured(axes: Axes, record: RunRecord) -> None:
         panels.curves(axes, record, record.training, "loss", "Measured: test loss of the plan")
 
 
-FIGURES = {
-    "usual": usual_figure,
-    "why": why_figure,
-    "what-if": what_if_figure,
-    "leak": leak_figure,
-    "participation": participation_figure,
-    "estimates": estimates_figure,
-    "training": training_figure,
-    "home": home_figure,
-    "network": network_figure,
-    "who": who_figure,
-    "compare": compare_figure,
-    "tradeoff": tradeoff_figure,
-    "trusts": trusts_figure,
-    "rivals": rivals_figure,
-    "rivals-varied": sweeps_figure,
-    "hero": hero_figure,
+PLOTS: dict[str, tuple[Draw, str, Caption]] = {
+    "usual": (usual_figure, "The plan beside usual settings", usual_caption),
+    "training": (training_figure, "What training reached", findings.training_caption),
+    "home": (home_figure, "What each owner reaches", at_home.home_caption),
+    "why": (why_figure, "Why this plan", findings.why_caption),
+    "what-if": (what_if_figure, "What if", what_if_caption),
+    "leak": (leak_figure, "What the printed formula would have leaked", alternatives.leak_caption),
+    "participation": (participation_figure, "Whom to ask", participation_caption),
+    "estimates": (estimates_figure, "What was estimated", estimates_caption),
+    "network": (network_figure, "How the network did", network_caption),
+    "compare": (compare_figure, "The plan beside other counts at its own step", at_home.compare_caption),
+    "tradeoff": (tradeoff_figure, "Trade-off", tradeoff_words.caption),
+    "trusts": (trusts_figure, "Whom to trust", tradeoff_words.trusts_caption),
+    "rivals": (rivals_figure, "DPFL-BCS beside its rivals", rivals_words.caption),
+    "rivals-varied": (sweeps_figure, "Other budgets, other data", rivals_words.sweeps_caption),
+    "who": (who_figure, "Who was asked, and what it cost", findings.who_caption),
 }
+"""The figures on the page, with their titles and captions."""
+FIGURES = {name: draw for name, (draw, _, _) in PLOTS.items()} | {"hero": hero_figure}
+"""All figures."""
 
 
 def all_figures(record: RunRecord, names: Collection[str] = tuple(FIGURES)) -> dict[str, Figure]:

@@ -13,28 +13,16 @@ from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.data.schema.stated import REPLACED
 from noiseworthy.methods.words import Key, Record
-from noiseworthy.reports import (
-    alternatives,
-    at_home,
-    coefficients,
-    findings,
-    result,
-    rivals_words,
-    tradeoff_words,
-)
+from noiseworthy.reports import alternatives, at_home, coefficients, findings, result, rivals_words
 from noiseworthy.reports.claim_card import Card, claim_card, write_claim_card
-from noiseworthy.reports.estimates import estimates_caption
-from noiseworthy.reports.figures import FIGURES, all_figures
+from noiseworthy.reports.figures import FIGURES, PLOTS, all_figures
 from noiseworthy.reports.ledger import ledger_clauses
-from noiseworthy.reports.network import network_caption, network_clauses
-from noiseworthy.reports.participation import participation_caption
+from noiseworthy.reports.network import network_clauses
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
 from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.schedules import headline, uploads_of, words_of
 from noiseworthy.reports.style import NARROW, svg, write_png
-from noiseworthy.reports.usual import usual_caption
-from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.loading import in_key, in_line
 from noiseworthy.studies.occupied import REPORT as FILE
 from noiseworthy.studies.typed_record import RunRecord, view
@@ -42,24 +30,6 @@ from noiseworthy.studies.typed_record import RunRecord, view
 FOLDED, LISTED = 20, 1000
 """Clients above which their table is folded, and above which it is cut."""
 
-_PLOTS = {
-    "usual": ("The plan beside usual settings", usual_caption),
-    "training": ("What training reached", findings.training_caption),
-    "home": ("What each owner reaches", at_home.home_caption),
-    "why": ("Why this plan", findings.why_caption),
-    "what-if": ("What if", what_if_caption),
-    "leak": ("What the printed formula would have leaked", alternatives.leak_caption),
-    "participation": ("Whom to ask", participation_caption),
-    "estimates": ("What was estimated", estimates_caption),
-    "network": ("How the network did", network_caption),
-    "compare": ("The plan beside other counts at its own step", at_home.compare_caption),
-    "tradeoff": ("Trade-off", tradeoff_words.caption),
-    "trusts": ("Whom to trust", tradeoff_words.trusts_caption),
-    "rivals": ("DPFL-BCS beside its rivals", rivals_words.caption),
-    "rivals-varied": ("Other budgets, other data", rivals_words.sweeps_caption),
-    "who": ("Who was asked, and what it cost", findings.who_caption),
-}
-"""Titles and captions of the figures on the page."""
 PAGES = Environment(
     loader=PackageLoader("noiseworthy.reports", "."),
     autoescape=True,
@@ -79,19 +49,6 @@ class Plot:
     wide: bool = False
 
 
-def render(record: Record | RunRecord) -> str:
-    """The page as a string.
-
-    Args:
-        record: a run record.
-
-    Returns:
-        HTML with its style and drawings inside, that loads nothing over the network.
-    """
-    record = view(record)
-    return _page(record, all_figures(record, tuple(_PLOTS)))
-
-
 def write_report(record: Record | RunRecord, folder: Path) -> Path:
     """Write `report.html`, its claim card and a PNG of every figure into a run folder.
 
@@ -102,7 +59,7 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
     """
     record = view(record)
     figures = all_figures(record)
-    page = _page(record, figures)
+    page = page_of(record, figures)
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
@@ -117,11 +74,17 @@ def card_page(card: Card) -> str:
     return PAGES.get_template("claim_card.html.jinja").render(card=card)
 
 
-def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
+def page_of(record: RunRecord, figures: dict[str, Figure]) -> str:
+    """The page as a string: HTML with its style and drawings inside, that loads nothing over the network.
+
+    Args:
+        record: a run record.
+        figures: all that it has data for, by name.
+    """
     rivals = record.rivals
     plots = [
         Plot(title, caption(record), svg(figures[name], name), figures[name].get_figwidth() > NARROW)
-        for name, (title, caption) in _PLOTS.items()
+        for name, (_, title, caption) in PLOTS.items()
         if name in figures
     ]
     return PAGES.get_template("report.html.jinja").render(

@@ -30,18 +30,22 @@ def self_audit_panel(audit: Record) -> Group:
 
 def _attacks(audit: Record) -> Table:
     proven = f"proven ({100 * audit['confidence']:g} %)"
-    table = of_verdicts("algorithm", "releases", "named wrongly", "epsilon charged", proven)
-    for one in audit["attacks"]:
-        table.add_row(
-            one["algorithm"], f"{one['trials']:,}", f"{one['errors']:,}", rounded_up(one["charged_epsilon"]),
-            rounded_down(one["proven_epsilon"]), style=None if one["passed"] else "bold red",
-        )  # fmt: skip
-    return table
+    rows = [
+        {
+            "algorithm": one["algorithm"],
+            "releases": f"{one['trials']:,}",
+            "named wrongly": f"{one['errors']:,}",
+            "epsilon charged": rounded_up(one["charged_epsilon"]),
+            proven: rounded_down(one["proven_epsilon"]),
+        }
+        for one in audit["attacks"]
+    ]
+    return of_verdicts(rows, [one["passed"] for one in audit["attacks"]])
 
 
 def _checks(audit: Record) -> Table:
-    table = of_verdicts("check", "verdict", "found")
-    for one in audit["checks"]:
-        verdict = "passed" if one["passed"] else "FAILED"
-        table.add_row(one["name"], verdict, Text(one["says"]), style=None if one["passed"] else "bold red")
-    return table
+    rows = [
+        {"check": one["name"], "verdict": "passed" if one["passed"] else "FAILED", "found": one["says"]}
+        for one in audit["checks"]
+    ]
+    return of_verdicts(rows, [one["passed"] for one in audit["checks"]])

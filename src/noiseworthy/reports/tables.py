@@ -120,17 +120,8 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
     if (compare := record.compare) is None:
         return None
     cells = sorted(compare.cells, key=lambda cell: (not cell.planned, finite(cell.loss).mean()))
-    scored = findings.is_scored(compare)
-    table = ruled()
-    table.add_column("setting")
-    axes, terms = compare.axes, words_of(record.plan).terms
-    for name in (*(terms[axis].column for axis in axes), "test loss", "least to most"):
-        table.add_column(name, justify="right")
-    if scored:
-        table.add_column(findings.score_name(record), justify="right")
     shown = cells[: 1 + MOST_CELLS]
-    for cell in shown:
-        table.add_row(*_cell(record, axes, cell, scored), style=CHOSEN if cell.planned else None)
+    table = of_rows("", [_cell(record, compare, cell) for cell in shown], "plan")
     hidden = len(cells) - len(shown)
     more = f"and {count(hidden, 'worse setting')}; all are in the report\n" * (hidden > 0)
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
@@ -150,16 +141,14 @@ def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:
     """The plan beside what people take without planning; nothing where that was not tried."""
     if not compare.usual:
         return []
-    table = ruled()
-    table.add_column("setting")
     quantity = result.compared_by(compare)
-    table.add_column("test loss" if quantity == "loss" else findings.score_name(record), justify="right")
-    table.add_column("least to most", justify="right")
+    reached = "test loss" if quantity == "loss" else findings.score_name(record)
+    write, rows, ours = partial(result.written, record, quantity), [], None
     for name, outcome, planned in result.beside_usual(record, compare):
-        write = partial(result.written, record, quantity)
-        said = ("diverged", "") if outcome is None else (write(outcome.mean), outcome.ends(write))
-        table.add_row(name, *said, style=CHOSEN if planned else None)
-    return [Text(result.usual_verdict(record) or "", style="bold"), table]
+        mean, ends = ("diverged", "") if outcome is None else (write(outcome.mean), outcome.ends(write))
+        rows.append({"setting": name, reached: mean, "least to most": ends})
+        ours = name if planned else ours
+    return [Text(result.usual_verdict(record) or "", style="bold"), of_rows("", rows, ours)]
 
 
 def tradeoff_table(record: RunRecord) -> RenderableType | None:
@@ -260,11 +249,14 @@ def ruled(**look: Any) -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", **look)
 
 
-def of_verdicts(*columns: str) -> Table:
-    """A table of what was checked: of its columns only `found` is folded."""
+def of_verdicts(rows: list[dict[str, str]], passed: list[bool]) -> Table:
+    """What was checked under the keys of its rows, of which only `found` is folded; red where it failed."""
     table = ruled(width=WIDTH)
-    for name in columns:
+    for name in rows[0]:
         table.add_column(name, no_wrap=name != "found")
+    for row, fine in zip(rows, passed, strict=True):
+        told = map(Text, row.values())  # brackets in the name of a folder are no markup
+        table.add_row(*told, style=None if fine else "bold red")
     return table
 
 
@@ -359,11 +351,13 @@ def _over(outcome: findings.Outcome, write) -> str:
     return f"{write(outcome.mean)} ({ends})" if ends else write(outcome.mean)
 
 
-def _cell(record: RunRecord, axes: list[str], cell: CellPart, scored: bool) -> list[str]:
+def _cell(record: RunRecord, compare: ComparePart, cell: CellPart) -> dict[str, str]:
     loss, accuracy = findings.Outcome.of("loss", cell.loss), findings.Outcome.of("accuracy", cell.accuracy)
-    row = ["plan" if cell.planned else "fixed"]
-    row += [number(cell.setting[axis]) if cell.setting[axis] else "none" for axis in axes]
-    row += (
-        ["diverged", ""] if loss is None else [level(loss.mean), f"{level(loss.least)} to {level(loss.most)}"]
-    )
-    return row + ([] if not scored else ["" if accuracy is None else findings.score(record, accuracy.mean)])
+    terms, row = words_of(record.plan).terms, {"setting": "plan" if cell.planned else "fixed"}
+    for axis in compare.axes:
+        row[terms[axis].column] = number(cell.setting[axis]) if cell.setting[axis] else "none"
+    row["test loss"] = "diverged" if loss is None else level(loss.mean)
+    row["least to most"] = "" if loss is None else f"{level(loss.least)} to {level(loss.most)}"
+    if findings.is_scored(compare):
+        row[findings.score_name(record)] = "" if accuracy is None else findings.score(record, accuracy.mean)
+    return row

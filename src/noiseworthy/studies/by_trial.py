@@ -20,9 +20,8 @@ from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
 from noiseworthy.studies.models import of_algorithm, with_task
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.prepare import Prepared, tells_clients_apart
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.wanted import tells_clients_apart
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED

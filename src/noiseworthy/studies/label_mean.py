@@ -10,9 +10,8 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.label_means import LabelMean
 from noiseworthy.studies.centring import answers, may_tell
 from noiseworthy.studies.models import task_for
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.prepare import Prepared, trials_wanted
 from noiseworthy.studies.public_sizes import closer, stated_scale
-from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.tasks.linear import LinearModel
 
 _SIZES = 4.0

@@ -18,9 +18,8 @@ from noiseworthy.privacy.octaves import OCTAVES, octave_counts, of_octave_counts
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
 from noiseworthy.studies.centring import answers
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.prepare import Prepared, trials_wanted
 from noiseworthy.studies.public_sizes import closer, label_range
-from noiseworthy.studies.wanted import trials_wanted
 
 SHARE = 0.05
 """Of every budget, that the size of labels costs."""

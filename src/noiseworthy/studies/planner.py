@@ -15,10 +15,9 @@ from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
 from noiseworthy.studies.models import of_algorithm, task_for, with_task
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.prepare import Prepared, trials_wanted
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
-from noiseworthy.studies.wanted import trials_wanted
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import OPEN_FEATURES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,25 +17,26 @@ from noiseworthy.data.federation import numbered
 from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
-from noiseworthy.studies.believed import believed_partition
-from noiseworthy.studies.budgets import budgets_of
 from noiseworthy.studies.class_weights import names_of_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.models import proxy_task, task_for
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
+from noiseworthy.studies.privacy_table import budgets_of
 from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import seen_shape
+from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 
 
@@ -281,6 +282,44 @@ def _settled(study: Study, federation: Federation) -> Study:
     images = len(federation.record_shape) > 1 and table.bias == "auto"
     table = table.model_copy(update={"bias": 0.0}) if images else table
     return study if table is study.task else study.model_copy(update={"task": table})
+
+
+def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
+    """How trials deal records out: as the study says, as other owners hold theirs, or iid.
+
+    How given owners differ, only the private data could tell; public owners stand in for them.
+    """
+    table = study.federation
+    if table.partition == GIVEN_OWNERS or (table.partition is None and table.clients is None):
+        return GIVEN_OWNERS, {}
+    if table.partition in ("label-shards", "dirichlet", "sorted"):
+        settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
+        return table.partition, {name: value for name, value in settings.items() if value is not None}
+    return "iid", {}
+
+
+def trials_wanted(prepared: Prepared) -> bool:
+    """Whether a study is planned by trial: it says so, or has data and noise and leaves something free."""
+    study = prepared.study
+    if study.constants.source is not None:
+        return study.constants.source == "fitted"
+    free = method(study.algorithm.name).leaves_free(study.algorithm) or study.privacy.clip_norm == "auto"
+    return _can_be_tried(prepared) and free
+
+
+def _can_be_tried(prepared: Prepared) -> bool:
+    """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
+    study = prepared.study
+    if prepared.federation is None or not law_of(study.privacy.mechanism).noisy:
+        return False
+    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
+        return False
+    return not tells_clients_apart(study)
+
+
+def tells_clients_apart(study: Study) -> bool:
+    """Whether its method is to ask clients as budgets or heterogeneity say, which trials know nothing of."""
+    return method(study.algorithm.name).tells_clients_apart(study.algorithm)
 
 
 def check_same_sizes(problem: Problem, federation: Federation) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from noiseworthy import _validate as check
-from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, MOST_STEPS, Auto, Number, Table
+from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, MOST_STEPS, Auto, Number, PerClient, Table
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism
 from noiseworthy.privacy.trust import Cohorts, Trust, TrustModel
-from noiseworthy.studies.clients import Stated, StatedDelta, forms, is_named
+from noiseworthy.studies.clients import Stated, StatedDelta, forms, in_order, is_named
+
+if TYPE_CHECKING:
+    from noiseworthy.studies.tables import Study
 
 
 class Drawn(Table):
@@ -33,6 +39,8 @@ Budget = Annotated[Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("draw
 """One number for all clients, one for each, or a range to draw them from."""
 DeltaBudget = Annotated[Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")], _KIND]
 _MOST_DELTA = 0.99
+_TAGS = {"epsilon": 0xE9517, "delta": 0xDE17A}
+"""What tells the public draws of a study apart."""
 _LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
 
 
@@ -171,3 +179,42 @@ class PrivacyTable(Table):
         if isinstance(stated, dict):
             return [*stated.values()]
         return stated if isinstance(stated, list) else [stated]
+
+
+def budgets_of(
+    study: Study, key: Literal["epsilon", "delta"], names: Sequence[str], *, named: bool
+) -> PerClient:
+    """`[privacy] epsilon` or `delta` of the clients, in their order.
+
+    Args:
+        study: with its budgets.
+        key: which of the two.
+        names: of the clients.
+        named: whether these are names of their own.
+    """
+    stated = getattr(study.privacy, key)
+    if not isinstance(stated, Drawn):
+        return in_order(f"[privacy] {key}", stated, names, named=named)
+    seed = check.count("[federation] seed", study.federation.seed, least=0)
+    return draw_budgets(stated, len(names), np.random.default_rng([seed, _TAGS[key]])).tolist()
+
+
+def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Budgets of clients whom nobody has asked, drawn from a range.
+
+    Args:
+        law: evenly between two ends, or evenly in the logarithm.
+        clients: N.
+        generator: public; budgets say nothing of records.
+
+    Returns:
+        shape (N,), within the ends.
+
+    Example:
+        >>> draw_budgets(Drawn(loguniform=[0.1, 10.0]), 3, np.random.default_rng(0)).round(3)
+        array([1.879, 0.346, 0.121])
+    """
+    low, high = law.ends
+    if law.uniform is not None:
+        return generator.uniform(low, high, clients)
+    return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)

@@ -18,7 +18,7 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.quantiles import private_quantile
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
-from noiseworthy.studies.budgets import budgets_of
+from noiseworthy.studies.privacy_table import budgets_of
 from noiseworthy.studies.tables import Study
 
 CANDIDATES = 2**16 + 1

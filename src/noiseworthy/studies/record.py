@@ -8,17 +8,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from noiseworthy._json import strict_json
 from noiseworthy._places import write_whole, writing
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 from noiseworthy.studies.claims import claim_facts
 from noiseworthy.studies.decision import Decision
-from noiseworthy.studies.estimates import describe
 from noiseworthy.studies.flags import flags, foretold
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.tables import Study
@@ -26,6 +28,7 @@ from noiseworthy.studies.typed_record import RECORD_VERSION, migrated, view
 
 if TYPE_CHECKING:
     from noiseworthy.studies.training import Run
+    from noiseworthy.studies.two_stages import Estimation
 
 FILE = "record.json"
 _OF_A_TRAINING = ("estimation", "coefficients", "ledger", "network", "home")
@@ -87,10 +90,38 @@ def with_training(
         "spent_epsilon": run.spent.tolist(), "untrained_loss": float(run.loss[0, 0]), "prior": prior,
         "seconds": seconds, "assurance": ASSURANCE,
     }  # fmt: skip
-    stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
+    stages = {"estimation": [estimated(stage) for stage in run.stages]} if run.stages else {}
     # parts of an earlier training go: what owners of a network did must not vouch for a simulation
     rest = {key: part for key, part in record.items() if key not in _OF_A_TRAINING}
     return {**rest, **stages, "training": strict_json(training | {"flags": flags(record, training)})}
+
+
+def estimated(stage: Estimation) -> dict[str, Any]:
+    """What one training estimated and decided, client by client, ready for JSON.
+
+    Args:
+        stage: of `two_stages.run`.
+
+    Returns:
+        The fields of `typed_record.EstimatedPart` but for the true Gamma_n.
+
+    Guarantee: post-processing of released values; costs no privacy.
+    """
+    first, found, reports = stage_before(stage.plan), stage.found, stage.reports
+    clients = len(found.value)
+    number = np.maximum(np.bincount(reports.clients, minlength=clients), 1)
+    told = {
+        "epsilon": first.budget.epsilon.tolist(),
+        "sizes": stage.plan.problem.sizes.tolist(),
+        "estimate": found.value.tolist(),
+        "raw": found.raw.tolist(),
+        "noise": (reports.noise_std / np.sqrt(number)).tolist(),
+        "as_printed": as_printed(reports, clients).tolist(),
+        "spread": found.spread,
+        "first": first.plan.releases.tolist(),
+        "releases": stage.plan.releases.tolist(),
+    }
+    return strict_json(told)
 
 
 def save_record(record: Record, folder: Path) -> Path:

@@ -5,7 +5,7 @@ reserve (on disk) -> run the rounds -> seal -> checkpoint with the chain's end (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,6 @@ from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
 from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
 from noiseworthy.studies.run_ledger import FILE, Hook, Owners, RunLedger, SharedLedger
-
-Keep = Callable[[Checkpoint], None]
 
 
 def nothing(start: int, stop: int) -> None:

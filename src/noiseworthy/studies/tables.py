@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,6 @@ from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
-from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import Stated, forms, is_named
 from noiseworthy.studies.privacy_table import PrivacyTable
 from noiseworthy.studies.sweep_tables import CompareTable, RivalsTable, TradeoffTable
@@ -155,6 +155,25 @@ class DeliverTable(Table):
     to: Literal["owners", "others"] = "others"
     """`others`: one shared model for records of nobody here. `owners`: each owner applies a model to records
     like its own, and is told what it reaches alone, with the shared model, and with that tuned at home."""
+
+
+def _a_date(value: Any) -> Any:
+    """A date of TOML, or as it is written in a record."""
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"[claim] valid_until must be a date like 2027-01-01, got {value!r}") from None
+
+
+class ClaimTable(Table):
+    """`[claim]`: what a training is for and who answers for it, for the claim card; it changes no number."""
+
+    purpose: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """What the model is trained for."""
+    responsible: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who answers for the training: a person or an office, and how to reach them."""
+    valid_until: Annotated[date, BeforeValidator(_a_date)] | None = None
+    """The last day on which the claim may be relied on, like 2027-01-01."""
 
 
 def _algorithm(stated: Any) -> Any:

@@ -230,7 +230,17 @@ class TrainingPart(Part):
 class EstimatedPart(Part):
     """What stage 1 of one training told of each client, and the counts that follow.
 
-    A reproduction may add the true Gamma_n, which no private training knows.
+    Attributes:
+        epsilon: whole budget of each client.
+        sizes: records of each.
+        estimate: Gamma_n for the planner.
+        raw: the same before shrinking; None for clients that never reported.
+        noise: standard deviation of the noise on a client's mean report; None for the same.
+        as_printed: Gamma_n as the paper estimates it.
+        spread: standard deviation between clients as estimated.
+        first: counts of stage 1.
+        releases: counts of stage 2.
+        true: Gamma_n, which a reproduction may add and no private training knows.
     """
 
     epsilon: list[float]

@@ -25,7 +25,7 @@ from noiseworthy.studies.home_advice import advice as home_advice
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
-from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues
+from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues, SettingPart
 from noiseworthy.tasks.qualities import score_of
 from noiseworthy.trials.advisor import (
     CAP,
@@ -307,16 +307,9 @@ def _row(one: Advised) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_COUNTS = (
-    "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
-    "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
-    "momentum", "averaging", "weighting", "steering", "shrinkage", "label_weight",
-)  # fmt: skip
-
-
 def _setting(one: Advised) -> dict[str, Any]:
     stated, treatment = one.plan.as_dict(), one.entry.found.treatment
-    counts = {name: stated[name] for name in _COUNTS if name in stated}
+    counts = {name: stated[name] for name in SettingPart.model_fields if name in stated}
     return {**counts, "records": None if treatment is None else treatment.keys()}
 
 

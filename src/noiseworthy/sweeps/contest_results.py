@@ -81,7 +81,13 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _over_seeds(name: str, values: Real) -> dict[str, Any]:
-    """Values with mean and standard deviation, which one training that diverged leaves undefined."""
-    known = bool(np.all(np.isfinite(values)))
-    mean, std = (float(values.mean()), float(values.std())) if known else (None, None)
+    """Values with mean and standard deviation."""
+    mean, std = over_seeds(values)
     return {name: values.tolist(), f"mean_{name}": mean, f"std_{name}": std}
+
+
+def over_seeds(values: Real) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, which one training that diverged leaves undefined."""
+    if values.size and np.all(np.isfinite(values)):
+        return float(values.mean()), float(values.std())
+    return None, None

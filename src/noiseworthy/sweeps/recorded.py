@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy.plans.plan import Plan
 from noiseworthy.sweeps.compare import Cell, Comparison, UsualCell
 from noiseworthy.sweeps.contest import Contest
-from noiseworthy.sweeps.contest_results import standings
+from noiseworthy.sweeps.contest_results import over_seeds, standings
 from noiseworthy.sweeps.tradeoff import Axis, BudgetPair, Surface
 
 Record = dict[str, Any]
@@ -88,8 +84,8 @@ def _point(point: BudgetPair) -> Record:
         "reason": point.reason or None,
         **_decided(point.plan),
         **{name: values.tolist() for name, values in reached.items()},
-        **{f"mean_{name}": _over_seeds(values, np.mean) for name, values in reached.items()},
-        **{f"std_{name}": _over_seeds(values, np.std) for name, values in reached.items()},
+        **{f"mean_{name}": over_seeds(values)[0] for name, values in reached.items()},
+        **{f"std_{name}": over_seeds(values)[1] for name, values in reached.items()},
     }
 
 
@@ -100,8 +96,3 @@ def _decided(plan: Plan | None) -> Record:
     stated = plan.as_dict()
     counts = {name: stated[name] for name in _COUNTS if name in stated}
     return {name: stated[name] for name in ("train", "cost", "predicted")} | counts
-
-
-def _over_seeds(values: NDArray[np.float64], what: Callable[..., Any]) -> float | None:
-    """Over all seeds, none of which may have diverged."""
-    return float(what(values)) if values.size and np.all(np.isfinite(values)) else None

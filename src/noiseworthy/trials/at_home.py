@@ -11,13 +11,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome as Making
 from noiseworthy.home.base import Real
+from noiseworthy.home.candidates import own_model, shared_model, tuned_model
 from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED
 from noiseworthy.home.scores import merits
-from noiseworthy.home.shared import shared_model
-from noiseworthy.home.tuned import tuned_model
 from noiseworthy.plans.plan import Plan
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import final_models

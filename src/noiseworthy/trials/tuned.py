@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp
-from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Parameters, Real
+from noiseworthy.home.candidates import CENTRES, own_model, tuned_model
 from noiseworthy.home.epochs import Epochs
 from noiseworthy.home.ridge import Effort, towards_each
 from noiseworthy.home.scores import merits_of_each
-from noiseworthy.home.tuned import SHARES, tuned_model
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
@@ -119,7 +118,7 @@ def _alone(task: Task, site: Site, seed: int, variance: float) -> tuple[float, f
 def _at(task: Task, site: Site, models: Parameters, seed: int, variance: float) -> tuple[Real, Real]:
     """Mean test loss and score at one owner of what it makes of each shared model, shapes (m,)."""
     if isinstance(task, LinearModel):
-        return _scored(task, site, _drawn(task, site, models, seed, SHARES), variance)
+        return _scored(task, site, _drawn(task, site, models, seed, CENTRES), variance)
     made = [tuned_model(task, model, site.own, seed, tried=TUNED_EPOCHS) for model in models]
     return _scored(task, site, np.stack(made), variance)
 

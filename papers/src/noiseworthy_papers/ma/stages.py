@@ -15,7 +15,7 @@ from noiseworthy.methods.dpfl_bcs.search import greedy
 from noiseworthy.methods.dpfl_bcs.two_stages import replanned
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.studies.estimates import describe
+from noiseworthy.studies.record import estimated
 from noiseworthy.studies.two_stages import Estimation, estimate
 from noiseworthy_papers.keeping import Store
 from noiseworthy_papers.laboratory import Laboratory, Training
@@ -38,7 +38,7 @@ def measured(case: Case, mechanism: Family, laboratory: Laboratory, store: Store
         store: of measurements.
 
     Returns:
-        Plain values: `told` of each seed (`studies.estimates`) with the `true` Gamma_n, `common` the
+        Plain values: `told` of each seed (`studies.record.estimated`) with the `true` Gamma_n, `common` the
         F_n(w*), `excess` of each seed, by what stage 2 is decided by, and `constants` of the first seed.
     """
     bench = case.bench
@@ -57,7 +57,7 @@ def _measure(case: Case, mechanism: Family, laboratory: Laboratory, truth: Truth
     plans = [laboratory.plan(training, case.most, seed) for seed in laboratory.seeds]
     stages = estimate(plans, laboratory.shards(1.0), laboratory.task, laboratory.seeds)
     return {
-        "told": [{**describe(stage), "true": truth.heterogeneity.tolist()} for stage in stages],
+        "told": [{**estimated(stage), "true": truth.heterogeneity.tolist()} for stage in stages],
         "common": truth.common.tolist(),
         "excess": [_excess(plan, stage, truth) for plan, stage in zip(plans, stages, strict=True)],
         "constants": constants_of(stages[0], public_curvature(laboratory.task)),

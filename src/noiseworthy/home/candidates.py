@@ -1,0 +1,112 @@
+"""What an owner may make of a shared model: none of it, all of it, or what its own records say of it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
+from noiseworthy.home.epochs import Epochs, after_epochs
+from noiseworthy.home.ridge import towards
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
+
+EPOCHS_ALONE = Epochs((0, 4, 8, 16, 32, 64, 128))
+"""What is tried of a network from its start."""
+EPOCHS_TUNED = Epochs((0, 1, 2, 4, 8, 16, 32))
+"""What is tried of a network from the shared model."""
+CENTRES = (1.0, 0.5, 0.0)
+"""Shares of the shared model in the centres that linear models are drawn towards."""
+SHARES = np.linspace(0.0, 1.0, 11)
+"""Shares of the owner's own model that are tried between it and the shared one."""
+
+
+def own_model(
+    task: Task, shared: Parameters, own: Own, seed: int, *, tried: Epochs = EPOCHS_ALONE
+) -> Parameters:
+    """A model of the owner's records alone; `base.AtHome`.
+
+    Linear models are drawn by a ridge towards the owner's constant answer, networks start where every
+    training of them does and stop early; how strongly, and how early, cross-validation at home decides.
+    """
+    if isinstance(task, LinearModel):
+        return towards(task, np.zeros(task.dimension, np.float32), (0.0,), own, seed)
+    return after_epochs(task, np.asarray(task.initial(jax.random.key(seed))), own, seed, tried)
+
+
+def shared_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+    """The shared model as it is; `base.AtHome`."""
+    return shared
+
+
+def tuned_model(
+    task: Task, shared: Parameters, own: Own, seed: int, *, tried: Epochs = EPOCHS_TUNED
+) -> Parameters:
+    """The shared model tuned to the owner's records; `base.AtHome`.
+
+    Linear models are drawn by a ridge towards the shared one, the owner's constant answer or what lies half
+    way between them, networks start from the shared one and stop early; which, how strongly and how early,
+    cross-validation at home decides. Of a shared model that diverged the owner's own remains.
+    """
+    if not np.all(np.isfinite(shared)):
+        return own_model(task, shared, own, seed)
+    if isinstance(task, LinearModel):
+        return towards(task, shared, CENTRES, own, seed)
+    return after_epochs(task, shared, own, seed, tried)
+
+
+def fine_tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+    """The shared model after steps of Adam on the owner's records; `base.AtHome`.
+
+    Of networks that is what `tuned_model` does. When to stop, cross-validation at home decides.
+
+    Source: Yu, Bagdasaryan & Shmatikov, Salvaging federated learning by local adaptation (2020).
+    """
+    return after_epochs(task, shared, own, seed, EPOCHS_TUNED)
+
+
+def ditto_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+    """Ditto's own models: argmin of the owner's loss + (lambda/2) ||theta - shared||^2; `base.AtHome`.
+
+    Lambda is chosen by cross-validation at home. The shared model of Ditto is that of DP-FedAvg, which its
+    own models do not move; MR-MTL draws them towards their noised mean in the same way.
+
+    Raises:
+        InvalidInput: a network, whose optimum nobody computes.
+
+    Source: Li, Hu, Beirami & Smith, Ditto (2021), equation 1; Liu, Hu, Wu & Smith, On privacy and
+    personalization in cross-silo federated learning (2022), equation 2.
+    """
+    if not isinstance(task, LinearModel):
+        raise InvalidInput("Ditto's own models are solved for linear models; fine-tune a network")
+    return towards(task, shared, (1.0,), own, seed)
+
+
+def interpolated_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+    """a theta_own + (1 - a) theta_shared, a by cross-validation at home; `base.AtHome`.
+
+    Source: Mansour, Mohri, Ro & Suresh, Three approaches for personalization (2020), section 5; Deng,
+    Kamani & Mahdavi, Adaptive personalized federated learning (2020), equation 2.
+    """
+    folds, missed = folds_of(own.y, seed), np.zeros(len(SHARES))
+    for fold in range(FOLDS):
+        kept, left_out = folds != fold, folds == fold
+        if kept.any() and left_out.any():
+            learnt = own_model(task, shared, Own(own.x[kept], own.y[kept]), seed)
+            missed += _missed(task, _between(learnt, shared), Own(own.x[left_out], own.y[left_out]))
+    return _between(own_model(task, shared, own, seed), shared)[int(np.argmin(missed))]
+
+
+def _between(own: Parameters, shared: Parameters) -> Parameters:
+    """Models at every share of the own one, shape (shares, p)."""
+    return np.asarray(shared + SHARES[:, None] * (own - shared), np.float32)
+
+
+def _missed(task: Task, thetas: Parameters, some: Own) -> Real:
+    """Summed losses of each model, shape (shares,)."""
+    batch = Batch(jnp.asarray(some.x), jnp.asarray(some.y), jnp.ones(len(some.y)))
+    each = [float(jnp.sum(task.losses(jnp.asarray(theta), batch))) for theta in thetas]
+    return np.nan_to_num(np.array(each), nan=np.inf)
