@@ -124,6 +124,7 @@ def test_a_variant_that_cannot_be_planned_is_a_row_with_the_reason(study):
         ({}, {}, "a sweep needs a key and its values"),
         ({"privacy.epsilon": []}, {}, "needs a list of values"),
         ({"algorithm.name": "dp-fedavg"}, {}, "needs a list of values"),
+        ({"privacy.epsilon": 2}, {}, "needs a list of values to vary.*got 2"),
         ({"privacy.epsilom": [1]}, {}, r"did you mean privacy\.epsilon"),
         ({"privacy.epsilon": [1, "two"]}, {}, "got 'two'"),
         ({"privacy.epsilon": [1]}, {"set": {"privacy.epsilon": 2}}, "is varied, and set"),

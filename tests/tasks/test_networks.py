@@ -277,6 +277,14 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
         ({"ridge": -1.0}, "ridge must be finite and at least 0"),
         ({"chunk": 0}, "chunk must be at least 1"),
         ({"params": {"w": np.ones((3, 2)) * 1j}}, "parameters must be real, got complex ones"),
+        (
+            {"params": {"w": np.full((3, 2), np.nan)}},
+            r"parameters must be finite, got NaN or infinity in \['w'\]",
+        ),
+        (
+            {"params": {"w": np.zeros(3), "b": np.array(np.inf)}},
+            r"must be finite, got NaN or infinity in \['b'\]",
+        ),
     ],
 )
 def test_bad_models_are_refused_by_name(arguments, message):

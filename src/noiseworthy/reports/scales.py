@@ -25,6 +25,7 @@ def loss_limits(axes: Axes, values: ArrayLike, reference: float) -> None:
     """
     shown = np.asarray(values, float)
     shown = shown[np.isfinite(shown)]
+    reference = reference if math.isfinite(reference) else shown.max(initial=1.0)
     low, high = min(shown.min(initial=reference), reference), 1.18 * reference
     low = max(low, 1e-12 * high) if low > 0 else low
     if low > 0 and high / low > 20:

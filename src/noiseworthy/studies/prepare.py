@@ -254,6 +254,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     Raises:
         ConfigError: tables that do not fit each other.
         DataError: data that cannot be read.
+        InvalidInput: fewer clients than a secure sum needs in a round.
     """
     check_can_be_summed(study)
     table = study.federation
@@ -263,9 +264,11 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
             raise ConfigError(
                 "[task] dimension is missing; planning from sizes alone needs the number of parameters"
             )
+        study.privacy.whom.check_cohort(len(sizes))
         return Prepared(study, None, None, sizes, check.count("[task] dimension", study.task.dimension))
     federation, ranges = open_data(study) if opened is None else opened
     check_model(study, federation)
+    study.privacy.whom.check_cohort(federation.n_clients)
     study = _settled(study, federation)
     task = task_for(study, federation)
     if study.task.dimension not in (None, task.dimension):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.studies.at_home import with_home
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.decision import Progress
@@ -48,6 +49,10 @@ def plan(
         >>> made.plan.releases, len(made.file.digest)
         (array([4, 4]), 64)
     """
+    if isinstance(study, dict):
+        raise InvalidInput(
+            "study must be a Study or the path of its file, got a dict; give parse_study(dict)"
+        )
     prepared = prepare(study if isinstance(study, Study) else load_study(study))
     return planned(prepared, on_progress) if file is None else load_plan(Path(file)).applied(prepared)
 

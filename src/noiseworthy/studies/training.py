@@ -86,6 +86,10 @@ def train(
         LedgerError: a ledger that cannot be written, or that disagrees with the run.
         BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
     """
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"plan must be a Plan, got a {type(plan).__name__}; of a Planned give its .plan")
+    if not np.iterable(seeds):
+        raise InvalidInput(f"seeds must be a list of whole numbers, got {seeds!r}; write [{seeds!r}]")
     if folder is not None and jax.process_count() > 1:
         raise InvalidInput(
             f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"

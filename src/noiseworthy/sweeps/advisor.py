@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy._tables import Table
-from noiseworthy.errors import ConfigError, UserError
+from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
@@ -154,6 +154,9 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     Raises:
         ConfigError: no data or no noise. InvalidInput: public data that are the study's own or do not fit.
     """
+    if not isinstance(prepared, Prepared):
+        said = "advise takes a study that was opened"
+        raise InvalidInput(f"{said}, got a {type(prepared).__name__}; give prepare(load_study(path))")
     planning = prepared.study.planning
     seconds = planning.budget_seconds or SECONDS
     studies, left_out = entrants(prepared)

@@ -67,7 +67,7 @@ def variants(over: Over) -> list[Variant]:
     if not over:
         raise ConfigError(f"a sweep needs a key and its values, {_EXAMPLE}")
     for key, values in over.items():
-        if isinstance(values, str) or not values:
+        if isinstance(values, str) or not isinstance(values, Iterable) or not [*values]:
             raise ConfigError(f"{key} needs a list of values to vary, {_EXAMPLE}, got {values!r}")
     different = {key: {in_line(value): value for value in values} for key, values in over.items()}
     choices = product(*(values.values() for values in different.values()))

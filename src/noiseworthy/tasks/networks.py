@@ -231,7 +231,8 @@ def model_task(
         A `ModelTask` whose theta is `params`, flat.
 
     Raises:
-        InvalidInput: an unknown loss, no parameters or complex ones, a negative ridge, a chunk below 1.
+        InvalidInput: an unknown loss, no parameters, complex ones or some that are not finite, a negative
+            ridge, a chunk below 1.
 
     Example:
         >>> task = model_task(lambda w, x: x @ w["w"] + w["b"], {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)})
@@ -243,6 +244,9 @@ def model_task(
     if any(map(jnp.iscomplexobj, jax.tree.leaves(params))):
         raise InvalidInput("parameters must be real, got complex ones; train their two parts as arrays")
     theta, unflatten = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
+    named = [(keystr(path) or "theta", leaf) for path, leaf in tree_leaves_with_path(params)]
+    if bad := [name for name, leaf in named if not np.all(np.isfinite(np.asarray(leaf, np.float32)))]:
+        raise InvalidInput(f"parameters must be finite, got NaN or infinity in {bad[0]}; start at numbers")
     return ModelTask(
         outputs=lambda theta, x: apply(unflatten(theta), x),
         start=lambda key: theta,
@@ -251,9 +255,7 @@ def model_task(
         ridge=ridge,
         chunk=chunk,
         record_shape=record_shape,
-        names=tuple(
-            (keystr(path) or "theta", jnp.size(leaf)) for path, leaf in tree_leaves_with_path(params)
-        ),
+        names=tuple((name, jnp.size(leaf)) for name, leaf in named),
     )
 
 
