@@ -128,7 +128,7 @@ def _at_home(record: RunRecord) -> list[str]:
         f"The model is for its owners: {at_home.planned_for(record)}.",
         "Models that owners make at home, their own and the shared one tuned, read their records without "
         "noise and never leave them. One that is handed on carries no guarantee for its owner's records, and "
-        "neither do scores of it.",
+        "neither do scores of it, nor a report with those.",
     ]
 
 
