@@ -104,8 +104,8 @@ SPACE = replace(
 )
 SHAPE = fedsgd_dpc.SHAPE
 
-_APART = ("weiavg", "pfa", "privatefl")
-"""Whose replies weigh or hold something else: each is made in a file of its own."""
+_APART = ("pfa", "privatefl")
+"""Whose replies are combined otherwise or hold something else: each is made in a file of its own."""
 
 _READS = {
     "pfa": "its server projects single uploads on those of clients with large budgets",
