@@ -18,7 +18,7 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.axes import Beside
-from noiseworthy.methods.moments import algorithm, axes, study
+from noiseworthy.methods.moments import algorithm, method
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.moments.table import MomentsTable
@@ -186,7 +186,7 @@ def test_a_stated_label_weight_says_how_much_a_clip_scales_whatever_the_norm_of_
         problem=lambda clip: Problem(np.array([2000]), 4, budget, "none", clip),
     )  # fmt: skip
     table = MomentsTable(name="moments", shrinkage=1e-6, step_size=1.0, label_weight=radius / 3)
-    made = make(study.answer(question, table).plan, task, 0)
+    made = make(method.answer(question, table).plan, task, 0)
     prepared = task.prepare(jnp.asarray(x, jnp.float32))
     shard = Batch(prepared, jnp.asarray(y, jnp.float32), jnp.ones(2000))
     state = made.init(start_of(task, jax.random.key(0)))
@@ -304,8 +304,8 @@ def test_the_setting_beside_a_plan_is_one_whole_step_with_a_ridge_as_large_as_th
     plan = plan_of(task, shrinkage=0.2, length=0.5)
     wanted = {"rounds": None, "clients_per_round": None}
     beside = Beside(plan, plan.problem, StepSize(0.5), wanted, 100, "A")
-    (cell,) = axes.cells(beside)
+    (cell,) = method.cells(beside)
     assert cell.moments is not None
-    assert (cell.moments.shrinkage, axes.place(cell)) == (1.0, (1, 3))
+    assert (cell.moments.shrinkage, method.place(cell)) == (1.0, (1, 3))
     np.testing.assert_array_equal(cell.noise, plan.noise)
-    assert axes.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []
+    assert method.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []

@@ -21,18 +21,7 @@ ABSENT = (
     *(f"noiseworthy.{part}" for part in OURS),
     *("pandas", "optax", "dp_accounting", "sklearn", "scipy.optimize", "scipy.linalg", "flwr"),
 )
-PARTS = {
-    "method",
-    "algorithm",
-    "planner",
-    "bound",
-    "search",
-    "words",
-    "printed",
-    "study",
-    "table",
-    "two_stages",
-}
+PARTS = {"method", "algorithm", "planner", "bound", "search", "words", "printed", "table", "two_stages"}
 RUN = """
 import sys
 from pathlib import Path

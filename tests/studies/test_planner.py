@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
-from noiseworthy.methods.fedsgd_dpc import study as fedsgd_dpc
+from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.fedsgd_dpc.trials import MOST_TRAVEL
+from noiseworthy.methods.fedsgd_dpc.method import MOST_TRAVEL
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.resources import Resources

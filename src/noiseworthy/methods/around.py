@@ -42,19 +42,15 @@ class Around(eqx.Module):
     remembers_noised = _of_inner(lambda inner: inner.remembers_noised)
     reads_uploads = _of_inner(lambda inner: inner.reads_uploads)
     lengths = _of_inner(lambda inner: inner.lengths)
+    seen_at = _of_inner(lambda inner: inner.seen_at)
+    owned = _of_inner(lambda inner: inner.owned)
+    weight = _of_inner(lambda inner: inner.weight)
+    init_client = _of_inner(lambda inner: inner.init_client)
 
     @property
     def sums_records(self) -> bool:
         """As the algorithm does, unless clients compute something else here."""
         return type(self).local_update is Around.local_update and self.algorithm.sums_records
-
-    def seen_at(self, memory: Memory, x: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.seen_at(memory, x)
-
-    def owned(self, memory: Memory, theta: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.owned(memory, theta)
 
     def padded(self, lengths: Mapping[str, int]) -> Self:
         """Around the algorithm padded."""
@@ -71,14 +67,6 @@ class Around(eqx.Module):
     def select(self, state: ServerState) -> Array:
         """The algorithm's."""
         return self.algorithm.select(own_state(state))
-
-    def weight(self, client: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.weight(client)
-
-    def init_client(self, theta: Array) -> Memory:
-        """The algorithm's."""
-        return self.algorithm.init_client(theta)
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array

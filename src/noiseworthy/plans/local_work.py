@@ -221,6 +221,11 @@ def divisors(number: int) -> NDArray[np.int64]:
     return np.unique(np.append(small, number // small))
 
 
+def check_length(name: str, value: int) -> int:
+    """T, in rounds or iterations, if it is a whole number of at least 1."""
+    return check.count(name, value, remedy=f"T = 0 is no training; leave {name} to the planner")
+
+
 def check_divides(total_iterations: int, local_steps: int) -> None:
     """Refuse local steps that do not divide the iterations.
 

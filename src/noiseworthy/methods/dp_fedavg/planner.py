@@ -18,7 +18,7 @@ from noiseworthy.methods.dp_fedavg.search import Given, Setting, most_uploads, o
 from noiseworthy.methods.dp_fedavg.words import AXIS, as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import LocalSteps, check_divides, divisors
+from noiseworthy.plans.local_work import LocalSteps, check_divides, check_length, divisors
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.clipping import unit_of
@@ -143,7 +143,7 @@ def stated(
         array([0.8, 0.8])
     """
     _check_full_batches(problem)
-    t, e = _iterations(total_iterations), _steps(problem, local_steps)
+    t, e = check_length("total_iterations", total_iterations), _steps(problem, local_steps)
     check_divides(t, e)
     setting = Setting(t, e, check.cohort(clients_per_round, problem.n_clients), np.nan)
     _check_paid(problem, Given(t, e, setting.clients_per_round))
@@ -212,7 +212,7 @@ def _check_full_batches(problem: Problem) -> None:
 
 def _given(problem: Problem, t: int | None, e: int | None, b: int | None, most: int) -> Given:
     """What is fixed, in range and allowed together; mode A fixes E = 1."""
-    t = None if t is None else _iterations(t)
+    t = None if t is None else check_length("total_iterations", t)
     b = None if b is None else check.cohort(b, problem.n_clients)
     if e is None:
         return Given(t, 1 if problem.clipping == "A" else None, b)
@@ -220,12 +220,6 @@ def _given(problem: Problem, t: int | None, e: int | None, b: int | None, most: 
     if t is not None:
         check_divides(t, e)
     return Given(t, e, b)
-
-
-def _iterations(t: int) -> int:
-    return check.count(
-        "total_iterations", t, remedy="T = 0 is no training; leave total_iterations to the planner"
-    )
 
 
 def _steps(problem: Problem, e: int, most: int | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from noiseworthy.methods.dp_fedavg.guides import (
     power,
 )
 from noiseworthy.methods.dp_fedavg.search import Given, Setting
+from noiseworthy.methods.fedsgd_dpc import words as fedsgd_dpc
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.words import Course, Record, Term, Words
+from noiseworthy.methods.words import Course, Record, Term
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.vacuous import unless_noise
@@ -160,7 +162,8 @@ def _means(plan: Record, noise: str) -> str:
     return say.upload_hides(f"the change of the model by {steps} on {say.records_used(plan)}", plan, noise)
 
 
-WORDS = Words(
+WORDS = replace(
+    fedsgd_dpc.WORDS,
     called="DP-FedAvg",
     terms={
         "total_iterations": say.ITERATIONS,
@@ -176,13 +179,6 @@ WORDS = Words(
     decays="local steps",
     clipped=say.clipped_by_mode,
     means=_means,
-    beyond=(),
-    when=lambda plan: "",
-    coins=lambda plan: (),
-    noised=say.UPLOADS,
-    chooses=lambda plan: False,
-    alike="",
-    baseline="",
     courses={
         **say.ALONG_ROUNDS,
         AXIS: Course(
@@ -192,6 +188,4 @@ WORDS = Words(
         ),
     },
     curve=lambda plan, work: f"E = {work:g}",
-    knows="",
-    online=say.some_online,
 )

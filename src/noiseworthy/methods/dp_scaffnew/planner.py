@@ -21,7 +21,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew.bound import UNIT, ScaffNewBound, check_clips_updates, scaffnew_bound
 from noiseworthy.methods.dp_scaffnew.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import Coins, check_probability
+from noiseworthy.plans.local_work import Coins, check_length, check_probability
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
@@ -91,7 +91,7 @@ def plan(
     bound = _at_step(scaffnew_bound(problem, constants), step)
     most = check.count("max_iterations", max_iterations)
     if iterations is not None:
-        iterations = _whole(iterations)
+        iterations = check_length("iterations", iterations)
     fixed = None if probability is None else check_probability(probability)
     if fixed is None and rule == "paper":
         fixed = bound.paper_probability
@@ -137,7 +137,7 @@ def stated(
     """
     check_clips_updates(problem)
     _check_constant(step)
-    _check_paid(problem, _whole(iterations), check_probability(probability))
+    _check_paid(problem, check_length("iterations", iterations), check_probability(probability))
     coins, cut = _paid(problem, Coins(iterations, probability, coin_seed, batch_size))
     outcome = f"{_schedule(coins)}, as stated." if coins.rounds else _unlucky(coins)
     return replace(_scheduled(problem, coins, step, outcome), notes=cut)
@@ -251,12 +251,6 @@ def _unknown_gradient(
     return (
         "optimum_gradient_sq is not given and was taken as 0, as if all clients had one optimum; "
         "where they differ, the start is worse than stated and more iterations pay.",
-    )
-
-
-def _whole(iterations: int) -> int:
-    return check.count(
-        "iterations", iterations, remedy="T = 0 is no training; leave iterations to the planner"
     )
 
 

@@ -23,16 +23,5 @@ from noiseworthy.tasks.base import Task
 
 
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
-    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
-
-    Args:
-        plan: of `dpfl-bcs`, with `train` true and step sizes.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
-
-    Raises:
-        InvalidInput: a plan that does not train, without step sizes, or for another dimension.
-
-    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
-    """
+    """The algorithm of a plan of `dpfl-bcs`: arguments, errors and guarantee of `replies.exact_replies`."""
     return exact_replies(FedSGDDPC, plan, task, seed)

@@ -14,6 +14,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
+from noiseworthy.plans.local_work import check_length
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem, Sketch
 from noiseworthy.plans.stages import Pilot
@@ -183,7 +184,7 @@ def in_range(
         InvalidInput: T below 1, or b outside 1..N.
     """
     if rounds is not None:
-        rounds = check.count("rounds", rounds, remedy="T = 0 is no training; leave rounds to the planner")
+        rounds = check_length("rounds", rounds)
     if clients_per_round is not None:
         clients_per_round = check.cohort(clients_per_round, clients)
     return rounds, clients_per_round

@@ -7,7 +7,7 @@ from dataclasses import replace
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside
 from noiseworthy.methods.base import Method, made_by, never, nothing_to_check, one_gradient, wired_by
-from noiseworthy.methods.fedsgd_dpc import axes, trials
+from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.methods.fedsgd_dpc.words import WORDS
 from noiseworthy.methods.mr_mtl.planner import drawn_to_the_mean, stated
 from noiseworthy.methods.mr_mtl.table import PULL, MrMtlTable
@@ -48,19 +48,19 @@ def leaves_free(table: MrMtlTable) -> bool:
 def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
     """The plan of a setting in trials: FedSGD-DPC's for everybody in every round."""
     everybody = replace(free, clients_per_round=problem.n_clients, momentum=0.0, weighting=0.0, steering=0.0)
-    made = trials.plan(everybody, problem, task, scale, setting)
+    made = fedsgd_dpc.plan(everybody, problem, task, scale, setting)
     return drawn_to_the_mean(made, free.own.get("pull", PULL))
 
 
 def cells(beside: Beside) -> list[Plan]:
     """Fixed settings beside a plan: rounds, in which everybody replies, and its own pull."""
     everybody = {**beside.wanted, "clients_per_round": [beside.problem.n_clients]}
-    settings = axes.cells(replace(beside, wanted=everybody))
+    settings = fedsgd_dpc.cells(replace(beside, wanted=everybody))
     return [drawn_to_the_mean(setting, beside.plan.pull) for setting in settings]
 
 
 _SPACE = replace(
-    trials.SPACE, keys=Keys(rounds="rounds", work=None, most="max_rounds", own=("pull",)),
+    fedsgd_dpc.SPACE, keys=Keys(rounds="rounds", work=None, most="max_rounds", own=("pull",)),
     levers=frozenset({"decay"}), plan=plan,
 )  # fmt: skip
 _MOVED = "its clients keep models that are moved by single noised uploads"
@@ -69,8 +69,8 @@ METHOD = Method(
     leaves_free=leaves_free, tells_clients_apart=never, takes_heterogeneity=never, by_rule=None, stages=(),
     local_step=one_gradient, make=made_by("mr_mtl.algorithm"), wire=wired_by("mr_mtl.wire"),
     words=replace(WORDS, called="MR-MTL", beyond=(_OWN,), knows="every client keeps a model of its own"),
-    space=_SPACE, shape=trials.SHAPE,
-    axes=Axes(across="rounds", series="clients_per_round", place=axes.place, cells=cells, papers={}),
+    space=_SPACE, shape=fedsgd_dpc.SHAPE,
+    axes=Axes(across="rounds", series="clients_per_round", place=fedsgd_dpc.place, cells=cells, papers={}),
     for_owners=True, held_against=None, reads=_MOVED, shows=_MOVED,
 )  # fmt: skip
 METHODS = {METHOD.name: METHOD}

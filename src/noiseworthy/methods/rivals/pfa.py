@@ -26,8 +26,8 @@ from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.replies import exact_replies
+from noiseworthy.methods.rivals.alike import WeiAvg
 from noiseworthy.methods.rivals.planner import check_fits
-from noiseworthy.methods.rivals.weiavg import WeiAvg
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 
