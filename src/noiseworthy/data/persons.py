@@ -112,9 +112,7 @@ def of_persons(
     )  # fmt: skip
 
 
-def _least_hashes(
-    names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _least_hashes(names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray) -> NDArray[np.bool_]:
     """Test records: those of the fifth of every owner's persons whose names have the least hashes."""
     _, first = np.unique(whose, return_index=True)
     drawn, tests = hashes(names[place] for place in first), np.zeros(len(first), bool)

@@ -76,8 +76,7 @@ class PrivacyBudget:
         unit: Unit = "record",
     ) -> PrivacyBudget:
         """Budgets for `clients` clients from one number for all, or one per client."""
-        clients = check.count("clients", clients)
-        epsilon = check.per_client("epsilon", epsilon, clients)
+        epsilon = check.per_client("epsilon", epsilon, check.count("clients", clients))
         return cls(epsilon, check.per_client("delta", delta, clients), relation, unit)
 
     @cached_property
