@@ -101,6 +101,17 @@ def days(values: NDArray, form: str | None) -> NDArray[np.float64]:
     return np.array([_day(value, read) for value in values.tolist()], np.float64)
 
 
+def within(found: NDArray[np.float64], ends: tuple[float, float]) -> tuple[NDArray, NDArray[np.bool_]]:
+    """Numbers clipped to a range, and which lie outside of it; one that is infinite is none, NaN.
+
+    Example:
+        >>> within(np.array([1.0, 9.0, np.inf]), (0, 5))
+        (array([ 1.,  5., nan]), array([False,  True, False]))
+    """
+    finite = np.where(np.isinf(found), np.nan, found)
+    return np.clip(finite, *ends), (finite < ends[0]) | (finite > ends[1])
+
+
 def numbered(known: Sequence[str]) -> dict[str, int]:
     """Texts by their places."""
     return {text: place for place, text in enumerate(known)}
