@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels, class_numbers, scaled_images
 from noiseworthy.data.readers import read_columns
+from noiseworthy.data.thousands import UNPARTED, Thousands
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
@@ -167,6 +168,10 @@ def _features(table: Table, names: Sequence[str], n: int, name: str) -> NDArray[
 
 def _numbers(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
     if values.dtype.kind not in "biuf":
+        for place, value in enumerate(values.tolist(), 1):
+            if isinstance(value, Thousands):
+                said = f"{value!r} in record {place}, whose points may part thousands; {UNPARTED}"
+                raise DataError(f"{name}: column {column!r} has {said}")
         raise DataError(
             f"{name}: column {column!r} is not numeric; encode it as numbers or leave it out of the features"
         )

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.thousands import Thousands
+
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
 """Texts in small letters that are gaps in every column, unless a column states them among its values."""
 NAMELESS = "say whose those records are, or drop them; NA, null and the like are names of nobody"
@@ -123,7 +125,7 @@ def places(texts: Sequence[str], known: Mapping[str, int]) -> NDArray[np.float64
 
 
 def _number(value: Any) -> float:
-    if value is None or (isinstance(value, str) and "_" in value):
+    if value is None or isinstance(value, Thousands) or (isinstance(value, str) and "_" in value):
         return np.nan
     try:
         return float(value)
