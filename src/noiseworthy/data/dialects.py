@@ -97,9 +97,9 @@ def point(cell: Any, thousands: bool = False) -> Any:
     """
     if not isinstance(cell, str):
         return cell
-    if thousands and _THOUSANDS.fullmatch(cell):
+    if thousands and "." in cell and _THOUSANDS.fullmatch(cell):
         return Thousands(cell)
-    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
+    return cell.replace(",", ".") if "," in cell and _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def part_thousands(cells: Iterable[Any], mark: str) -> bool:
@@ -116,10 +116,10 @@ def part_thousands(cells: Iterable[Any], mark: str) -> bool:
     """
     decimal = False
     for cell in (one for one in cells if isinstance(one, str)):
-        thousands = _THOUSANDS.fullmatch(cell)
-        if "," in cell and (thousands or _DECIMAL_COMMA.fullmatch(cell)):
+        if "," in cell and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)):
             return True
-        decimal = decimal or bool(_DECIMAL_POINT.fullmatch(cell) and not thousands)
+        if not decimal and "." in cell:
+            decimal = bool(_DECIMAL_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell))
     return mark == ";" and not decimal
 
 

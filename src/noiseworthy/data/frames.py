@@ -87,7 +87,8 @@ def _read_commas(frame: Any, texts: Any, mark: str, *, typed: bool) -> None:
     from noiseworthy.data.dialects import part_thousands, point
 
     thousands = part_thousands((cell for name in texts for cell in texts[name].tolist()), mark)
-    for name in frame.columns:
+    # numbers of one type already are as they are written, unless points part thousands
+    for name in frame.columns if thousands else frame.columns[frame.dtypes.map(lambda one: one.kind) == "O"]:
         cells = [point(cell, thousands) for cell in texts[name].tolist()]
         if any(isinstance(cell, Thousands) for cell in cells):
             frame[name] = pd.Series(cells, frame.index, dtype=object)
