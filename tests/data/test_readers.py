@@ -234,6 +234,12 @@ def test_points_between_thousands_are_refused_by_column_row_and_remedy(tmp_path,
     plain = {"label_column": "krank", "client_column": "haus", "feature_columns": ["temp", "kosten"]}
     with pytest.raises(DataError, match=r"'kosten' has '9\.392' in record 2, whose points may part"):
         load_records(str(path), **plain)
+    for regression in (True, False):
+        with pytest.raises(DataError, match=r"'kosten' has '9\.392' in record 2, whose points may part"):
+            load_records(
+                str(path), label_column="kosten", feature_columns=["temp"], regression=regression,
+                client_column="haus",
+            )  # fmt: skip
     label = {"krank": {"kind": "left-out"}, "kosten": {"role": "label", "range": [0, 1000]}}
     with pytest.raises(DataError, match="'kosten' has 3 numbers whose points may part thousands"):
         load_records(str(path), columns=money(path, mark, **label))
@@ -319,7 +325,8 @@ def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "cells"), [("1,61,0.5,9", False), ("1,61,0.5,9", True), ("1,61,0.5,", True)]
+    ("first", "cells"),
+    [("1,61,0.5,9", False), ("1,61,0.5,9", True), ("1,61,0.5,", True), ("1,61,0.5\n0,2,3,9", True)],
 )
 def test_a_cell_more_in_a_record_moves_no_other(tmp_path, first, cells):
     path = tmp_path / "wards.csv"
@@ -327,7 +334,8 @@ def test_a_cell_more_in_a_record_moves_no_other(tmp_path, first, cells):
     with pytest.raises(DataError, match=r"wards\.csv has a record of more cells than names") as refused:
         read_columns(path, cells=cells)
     why = "name each" if first.endswith("9") else "separators at the end of records"
-    assert f"in its header: record 1 has 4, and there are 3 names; {why}" in str(refused.value)
+    place = 1 + first.count("\n")
+    assert f"in its header: record {place} has 4, and there are 3 names; {why}" in str(refused.value)
 
 
 def test_which_record_has_more_cells_than_names_is_told_below_a_hint(tmp_path):

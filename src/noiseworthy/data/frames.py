@@ -70,7 +70,9 @@ def read_text_table(path: Path, **options: Any) -> Any:
             # without index_col one more cell in the first record makes an index of the first cells of all and
             # moves the others by a column: one record would change every other one
             frame = read_frame(path, **found.options, index_col=False, **options)
-    except pd.errors.ParserWarning:
+    except (pd.errors.ParserWarning, DataError) as cause:
+        if isinstance(cause, DataError) and "fields in line" not in str(cause):
+            raise
         why = too_long(path, found, header.shape[1])
         raise DataError(f"{path} has a record of more cells than names in its header: {why}") from None
     if found.decimal_commas:
