@@ -85,6 +85,25 @@ def test_init_asks_what_only_records_tell(run, tmp_path):
     assert "Next: answer 4 questions, noiseworthy check study.toml" in said.out
 
 
+def test_what_is_left_out_is_named_with_its_reason(run, tmp_path):
+    wards(tmp_path, note=[f"came {i}" for i in range(N)], zeile=range(N))
+    said = run("init", "wards.csv")
+    reasons = said.out.split("Left out; to learn from one, state its kind:\n")[1].split("\n\n")[0]
+    assert reasons.splitlines() == [
+        "patient_id: an identifier: tells nothing of other records",
+        "note: free text, or almost as many values as rows",
+        "zeile: counts the records: the number of a row tells nothing of other records",
+    ]
+
+
+def test_a_table_of_names_alone_is_refused(run, tmp_path):
+    (tmp_path / "wards.csv").write_text("hospital,age,diagnosis\n")
+    said = run("init", "wards.csv")
+    assert said.code == 2
+    assert "the table has names and no records" in said.err
+    assert not (tmp_path / "study.toml").exists()
+
+
 def test_open_questions_are_refused_by_name_at_once(run, tmp_path):
     wards(tmp_path)
     run("init", "wards.csv")

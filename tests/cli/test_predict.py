@@ -47,6 +47,19 @@ def test_command_object_and_graph_agree(run, trained, tmp_path):
     assert (trained["a"] > 0).eq(told["prediction"] == "yes").mean() > 0.7, "it learned nothing"
 
 
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [("9.392", "'a' has 1 number whose points may part thousands, such as '9.392' in record 2"),
+     ("1e400", "'a' has 1 value other than numbers, such as '1e400'")],
+)  # fmt: skip
+def test_numbers_that_are_none_are_not_predicted_from(cell, said, run, trained, tmp_path):
+    (tmp_path / "new.csv").write_text(f"a;b;c\n0,5;1;1\n{cell};1;1\n")
+    answer = run("predict", "here", "new.csv", "-o", "out.csv")
+    assert answer.code == 2
+    assert said in answer.err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_columns_of_the_table_stay_as_they_were_written(run, trained, tmp_path):
     run("predict", "here", "new.csv", "-o", "out.csv")
     before, after = ((tmp_path / name).read_text().splitlines() for name in ("new.csv", "out.csv"))

@@ -11,6 +11,7 @@ from noiseworthy.data.intake.checks import check_columns, check_norm
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.schema.values import NAMELESS
+from noiseworthy.data.thousands import Thousands
 from noiseworthy.errors import DataError
 
 N = 40
@@ -104,6 +105,14 @@ def test_a_typo_in_a_header_is_guessed():
         ("agee", "is not stated (did you mean 'age'?); say what it is, or { kind = \"left-out\" }"),
         ("age", "is stated, and the table does not have it (did you mean 'agee'?)"),
     ]
+
+
+def test_points_between_thousands_are_found_with_the_cells_beside():
+    cells = [Thousands(one) for one in ("9.392", "1.230")] + ["40"] * (N - 2)
+    (one,) = [one for one in found(age=cells) if one.level == "refused"]
+    assert one.says == "2 numbers whose points may part thousands; write 1234 or, of a fraction, 1,234"
+    assert (one.where, one.count) == ("age", 2)
+    assert one.examples == ("'9.392' in record 1", "'1.230' in record 2")
 
 
 def test_what_lies_outside_is_counted():

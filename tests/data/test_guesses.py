@@ -9,6 +9,7 @@ import pytest
 
 from noiseworthy.data.intake.common import common_range
 from noiseworthy.data.intake.guesses import QUESTION, guesses
+from noiseworthy.data.thousands import Thousands
 from noiseworthy.errors import ConfigError
 
 N = 60
@@ -28,7 +29,7 @@ def guess(name: str, values: np.ndarray):
     [
         ("Age", np.arange(N), {"kind": "number", "range": [0, 110]}),
         ("oldpeak", np.linspace(0, 6, N), {"kind": "number", "range": "?"}),
-        ("income", np.arange(N).astype(str), {"kind": "number", "range": "?"}),
+        ("income", np.arange(N)[::-1].astype(str), {"kind": "number", "range": "?"}),
         ("sex", cells("f", "m"), {"kind": "category", "values": "?"}),
         ("grade", cells(1, 2, 3), {"kind": "category", "values": "?"}),
         ("num_children", cells(0, 1, 2), {"kind": "number", "range": "?"}),
@@ -44,6 +45,23 @@ def guess(name: str, values: np.ndarray):
         ("patient_id", np.arange(N), {"kind": "left-out"}),
         ("patientId", np.array([f"p{i}" for i in range(N)]), {"kind": "left-out"}),
         ("Patient", np.arange(N) // 2 * 2 + np.arange(N) % 3 % 2, {"kind": "left-out"}),
+        ("Unnamed: 0", cells(1, 2, 3), {"kind": "left-out"}),
+        ("zeile", np.arange(N) + 7, {"kind": "left-out"}),
+        ("zeile", np.arange(N).astype(str), {"kind": "left-out"}),
+        ("zeile", np.arange(N) * 2, {"kind": "number", "range": "?"}),
+        ("zeile", np.arange(N) + 0.5, {"kind": "number", "range": "?"}),
+        ("Fallnummer", np.arange(N) * 2, {"kind": "left-out"}),
+        ("Fall", np.arange(N) * 2, {"kind": "left-out"}),
+        ("FallNr", np.arange(N) * 2, {"kind": "left-out"}),
+        ("PLZ", np.arange(N) * 2, {"kind": "left-out"}),
+        ("Nummer", np.arange(N) * 2, {"kind": "left-out"}),
+        ("index", np.arange(N) * 2, {"kind": "left-out"}),
+        ("Falltiefe", np.arange(N) * 2, {"kind": "number", "range": "?"}),
+        ("sex", cells("f"), {"kind": "category", "values": "?"}),
+        ("smoker", cells("no"), {"kind": "yes-no"}),
+        ("smoker", cells("t", "f"), {"kind": "yes-no"}),
+        ("seen", cells("01.02.20", "25.12.19"), {"kind": "date", "format": "%d.%m.%y", "range": "?"}),
+        ("cost", cells(Thousands("9.392"), "971", Thousands("30.913")), {"kind": "number", "range": "?"}),
         ("notes", np.array([f"came in {i}" for i in range(N)]), {"kind": "left-out"}),
         ("empty", cells(None, ""), {"kind": "left-out"}),
         ("ward", cells("a", "b"), {"role": "client"}),
@@ -52,6 +70,60 @@ def guess(name: str, values: np.ndarray):
 )  # fmt: skip
 def test_what_a_column_seems_to_be(name, values, asked):
     assert guess(name, values).asked == asked
+
+
+@pytest.mark.parametrize("cell", ["<5", "45 %", "01.02.20", "haemolytic", "inf"])
+def test_a_number_with_some_cells_that_are_none_is_one_and_says_what_to_mend(cell):
+    """At nine tenths; no cell of them is written, and common ranges and labels stay what they are."""
+    lab = np.array([f"{i * i % 97}.5" for i in range(N)], object)
+    lab[[5, 6, 7, 8, 9, 10]] = cell
+    one = guess("lab", lab)
+    assert one.asked == {"kind": "number", "range": "?"}
+    assert one.answered["range"] == [0, 97]
+    assert "some cells are no numbers: mend them, or list them, missing = true and gaps" in one.why
+    assert cell not in one.why
+    lab[11] = cell
+    assert guess("lab", lab).asked["kind"] != "number"
+    age = np.arange(N).astype(object)
+    age[3] = cell
+    assert guess("age", age).asked == {"kind": "number", "range": [0, 110]}
+    assert "some cells are no numbers" in guess("age", age).why
+    predicted = guesses({"x": cells(1, 2), "label": lab[12:]}, None, None)[1]
+    assert predicted.asked == {"role": "label", "range": "?"}
+
+
+def test_amounts_that_are_written_as_text_are_told_how_to_be_numbers():
+    for some in ([f"{i} %" for i in range(N)], [f"<{i % 20} mg" for i in range(N)]):
+        assert guess("lab", np.array(some, object)).why.endswith(
+            "; of amounts, write numbers without units and signs"
+        )
+    assert "amounts" not in guess("lab", cells("<", "a", "b")).why
+
+
+def test_few_codes_with_a_word_among_them_are_still_codes():
+    grade = cells(*[1, 2, 3] * 10)
+    grade[7] = "unknown"
+    assert guess("grade", grade).answered == {"kind": "category", "values": ["1", "2", "3", "unknown"]}
+    label = guesses({"age": np.arange(N), "target": grade}, None, None)[1]
+    assert label.answered["classes"] == ["1", "2", "3", "unknown"]
+
+
+def test_points_between_thousands_are_said_and_counted_as_such():
+    one = guess("cost", cells(Thousands("9.392"), "971", Thousands("1.234.567"), Thousands("1.000,5")))
+    assert "; write its numbers without points between thousands" in one.why
+    assert one.answered["range"] == [0, 1300000]
+    label = guesses({"age": np.arange(N), "y": cells(Thousands("9.392"), "971")}, None, None)[1]
+    assert label.answered["range"] == [900, 9400]
+
+
+def test_years_of_two_digits_are_said_to_be_of_a_century():
+    assert guess("seen", cells("01.02.20", "25.12.19")).why.endswith("years from 69 on are 19.., others 20..")
+
+
+def test_a_table_without_records_is_refused():
+    none = np.empty(0, object)
+    with pytest.raises(ConfigError, match="has names and no records"):
+        guesses({"age": none, "label": none}, None, None)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.datasets import FRAME
+from noiseworthy.data.dialects import dialect, too_long
 from noiseworthy.data.frames import of_frame
 from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_columns
 from noiseworthy.data.schema import read_schema
@@ -212,6 +213,94 @@ def test_a_comma_is_decimal_only_where_it_parts_no_columns(tmp_path):
     assert found["note"].tolist() == ["1,2,3", "2,5 mg"]
 
 
+GERMAN = "haus;kosten;temp;krank\nn;971;36,5;ja\ns;9.392;37,1;nein\nn;1.234.567;38;ja\ns;1.234,5;36;nein\n"
+WORDS = {"haus": {"role": "client"}, "krank": {"role": "label", "classes": ["ja", "nein"]}}
+
+
+def money(path: Path, mark: str = ";", **stated) -> dict:
+    """A study's columns of the table above, in a file whose columns a mark parts."""
+    path.write_text(GERMAN.replace(";", mark))
+    number = {"kind": "number", "range": [0, 1000]}
+    return {**WORDS, "kosten": number, "temp": {"kind": "number", "range": [30, 45]}, **stated}
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_points_between_thousands_are_refused_by_column_row_and_remedy(tmp_path, mark):
+    """Not read a thousand times too small: of numbers alone, whether columns are stated or not."""
+    path = tmp_path / "kosten.csv"
+    said = r"'kosten' has 3 numbers whose points may part thousands, such as '9\.392' in record 2; write"
+    with pytest.raises(DataError, match=said):
+        load_records(str(path), columns=money(path, mark))
+    plain = {"label_column": "krank", "client_column": "haus", "feature_columns": ["temp", "kosten"]}
+    with pytest.raises(DataError, match=r"'kosten' has '9\.392' in record 2, whose points may part"):
+        load_records(str(path), **plain)
+    for regression in (True, False):
+        with pytest.raises(DataError, match=r"'kosten' has '9\.392' in record 2, whose points may part"):
+            load_records(
+                str(path), label_column="kosten", feature_columns=["temp"], regression=regression,
+                client_column="haus",
+            )  # fmt: skip
+    label = {"krank": {"kind": "left-out"}, "kosten": {"role": "label", "range": [0, 1000]}}
+    with pytest.raises(DataError, match="'kosten' has 3 numbers whose points may part thousands"):
+        load_records(str(path), columns=money(path, mark, **label))
+
+
+def test_points_of_dates_codes_and_what_is_left_out_are_no_matter(tmp_path):
+    path = tmp_path / "kosten.csv"
+    codes = {"kind": "category", "values": ["971", "9.392", "1.234.567", "1.234,5"]}
+    found = read_schema(money(path, kosten=codes)).encode(read_columns(path, cells=True)[0])
+    np.testing.assert_array_equal(found[:, :4], np.eye(4))
+    schema = read_schema(money(path, kosten={"kind": "left-out"}))
+    assert schema.encode(read_columns(path, cells=True)[0]).shape == (4, 1)
+
+
+def test_what_tells_that_points_part_thousands(tmp_path):
+    """A decimal comma, or semicolons without a point that must be decimal; each number stays as it is."""
+    path = tmp_path / "kosten.csv"
+    stated = money(path)
+    for text, number in (
+        ("haus;kosten;temp;krank\nn;9.392;36.5;ja\n", 9.392),
+        ("haus\tkosten\ttemp\tkrank\nn\t9.392\t36\tja\n", 9.392),
+        ("haus;kosten;temp;krank\nn;0.392;36,5;ja\n", 0.392),
+        ("haus;kosten;temp;krank\nn;9.392;36;ja\n", None),
+        ("haus|kosten|temp|krank\nn|9.392|36,5|ja\n", None),
+    ):
+        path.write_text(text)
+        read = read_schema(stated).read(read_columns(path, cells=True)[0], "")["kosten"]
+        assert read.wrong.tolist() == [number is None], text
+        assert number is None or read.numbers[0, 0] == np.float32(2 * number / 1000 - 1)
+        typed = read_columns(path, cells=False)[0]["kosten"]
+        assert typed.tolist() == (["9.392"] if number is None else [number])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("haus;Druck (in mmHg, sys);Puls, x\nn;120,5;60\n", ["haus", "Druck (in mmHg, sys)", "Puls, x"]),
+        ('haus;"Druck\n(mmHg)";krank\nn;120,5;ja\n', ["haus", "Druck\n(mmHg)", "krank"]),
+        ('"haus\nort";krank\nn;ja\n', ["haus\nort", "krank"]),
+        ('haus,"a;b"\nn,1\n', ["haus", "a;b"]),
+        ('haus;"a, b, c, d"\nn;1\n', ["haus", "a, b, c, d"]),
+        ("\n\nsep=;\nhaus;krank\nn;ja\n", ["haus", "krank"]),
+        ('"sep=;"\r\nhaus;krank\r\nn;ja\r\n', ["haus", "krank"]),
+        ("\n\nhaus;krank\nn;ja\n", ["haus", "krank"]),
+        ("\thaus\n1\tn\n", ["Unnamed: 0", "haus"]),
+        ("dosis\n1\n", ["dosis"]),
+    ],
+)
+def test_what_parts_columns_is_read_off_the_first_record(tmp_path, text, names):
+    """Not off the first line, which may be blank, a hint or half a name; a comma may be within a name."""
+    (tmp_path / "a.csv").write_text(text, newline="")
+    assert [*read_columns(tmp_path / "a.csv", cells=True)[0]] == names
+
+
+def test_a_header_that_nothing_parts_says_what_was_taken_to_part_it(tmp_path):
+    for text, taken in (('"haus;krank"\n"n;ja"\n', "','"), ("sep=|\nhaus\tkrank\nn\tja\n", r"'\|'")):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(DataError, match=f"has one column, .* as {taken} was taken to part columns"):
+            read_columns(tmp_path / "a.csv", cells=True)
+
+
 def test_a_header_may_be_longer_than_a_cell_of_the_csv_module(tmp_path):
     """By a mark that does not part it, a header of 20,000 columns is one cell of 200 kB."""
     names = [f"gene {i:05}" for i in range(20_000)]
@@ -236,13 +325,23 @@ def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "cells"), [("1,61,0.5,9", False), ("1,61,0.5,9", True), ("1,61,0.5,", True)]
+    ("first", "cells"),
+    [("1,61,0.5,9", False), ("1,61,0.5,9", True), ("1,61,0.5,", True), ("1,61,0.5\n0,2,3,9", True)],
 )
 def test_a_cell_more_in_a_record_moves_no_other(tmp_path, first, cells):
     path = tmp_path / "wards.csv"
     path.write_text(f"ill,age,dose\n{first}\n0,47,0.25\n")
-    with pytest.raises(DataError, match=r"wards\.csv has a record of more cells than names"):
+    with pytest.raises(DataError, match=r"wards\.csv has a record of more cells than names") as refused:
         read_columns(path, cells=cells)
+    why = "name each" if first.endswith("9") else "separators at the end of records"
+    place = 1 + first.count("\n")
+    assert f"in its header: record {place} has 4, and there are 3 names; {why}" in str(refused.value)
+
+
+def test_which_record_has_more_cells_than_names_is_told_below_a_hint(tmp_path):
+    (tmp_path / "wards.csv").write_text('\nsep=;\nill;"age\nyears"\n\n1;"6\n1"\n0;47;\n')
+    found = dialect(tmp_path / "wards.csv")
+    assert too_long(tmp_path / "wards.csv", found, 2).startswith("record 2 has 3, and there are 2 names; sep")
 
 
 def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):

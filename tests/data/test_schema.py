@@ -211,13 +211,28 @@ def test_a_stated_value_is_no_gap_whatever_it_looks_like():
 
 def test_what_lies_outside_a_range_is_clipped_and_counted_and_no_error():
     readings = SCHEMA.read(
-        {"age": np.array([17.0, 18, 101, math.inf])},
-        "t",
-        [one for one in SCHEMA.features if one.name == "age"],
+        {"age": np.array([17.0, 18, 101, 1e300])}, "t", [one for one in SCHEMA.features if one.name == "age"]
     )
     np.testing.assert_array_equal(readings["age"].numbers[:, 0], [-1, -1, 1, 1])
     assert readings["age"].outside.tolist() == [True, False, True, True]
     assert not readings["age"].wrong.any()
+
+
+@pytest.mark.parametrize("cells", [["inf", "-Infinity", "1e400", "61"], [math.inf, -math.inf, math.inf, 61]])
+def test_an_infinite_value_is_none_and_no_end_of_a_range(cells):
+    """Neither in a feature, nor in a label, nor in a weight, nor of a transform; and no gap."""
+    number = {"kind": "number", "range": [0, 100]}
+    stated = {
+        "y": {"role": "label", "range": [0, 100]}, "w": {"role": "weight", "range": [0, 100]}, "a": number,
+        "b": {"kind": "number", "range": [1, 100], "transform": "log", "missing": True},
+    }  # fmt: skip
+    schema = Schema.model_validate(stated)
+    for read in schema.read(dict.fromkeys("ywab", np.array(cells)), "t", schema.learned).values():
+        assert read.wrong.tolist() == [True, True, True, False]
+        assert not read.outside.any()
+        assert not read.gap.any()
+    with pytest.raises(DataError, match="'a' has 3 values other than numbers, such as"):
+        schema.encode(dict.fromkeys("ab", cells))
 
 
 def test_a_public_value_of_nought_is_not_the_absence_of_one():

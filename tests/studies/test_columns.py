@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from noiseworthy.cli import app
+from noiseworthy.data.readers import FORMATS, SQL
 from noiseworthy.errors import ConfigError, DataError, PlanError
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.opening import open_federation
@@ -95,8 +96,9 @@ def test_the_older_keys_are_refused_by_name_with_the_newer_ones(folder, line, me
 
 @pytest.mark.parametrize("data", ['data = "digits"\nclients = 2', 'data = "leaf:femnist"', "sizes = [5, 5]"])
 def test_columns_of_what_is_no_table_are_refused(folder, data):
-    with pytest.raises(ConfigError, match=r"\[columns\] goes with a table .* leave \[columns\] out"):
+    with pytest.raises(ConfigError, match=r"\[columns\] goes with a table .* leave \[columns\] out") as said:
         study(folder, body=STUDY.replace('data = "wards.csv"', data))
+    assert all(one in str(said.value) for one in (*FORMATS, SQL))
 
 
 def test_mistakes_in_columns_are_told_with_all_others(folder):

@@ -119,6 +119,7 @@ def _files(draft: Draft, study: Path, clients: list[str] | None) -> dict[Path, s
 def _say(draft: Draft, paths: list[Path]) -> None:
     """What was written, and what is asked; the cells' own answers are shown here and nowhere else."""
     from noiseworthy.studies.drafting import pasted
+    from noiseworthy.studies.loading import in_key
 
     asked = draft.asked()
     lines = [f"Wrote {path}." for path in paths]
@@ -131,6 +132,9 @@ def _say(draft: Draft, paths: list[Path]) -> None:
         ]
     if ranges := [one.name for one in asked if not one.of_values]:
         lines += ["", f"Ranges to state from what is public: {', '.join(ranges)}."]
+    if left := [one for one in draft.columns if one.stated.get("kind") == "left-out"]:
+        lines += ["", "Left out; to learn from one, state its kind:"]
+        lines += [f"{in_key(one.name)}: {one.why}" for one in left]
     answers = f"answer {len(asked)} question{'s' * (len(asked) != 1)}, " if asked else ""
     lines += ["", f"Next: {answers}noiseworthy check {quote(str(paths[0]))}"]
     out.print("\n".join(lines), soft_wrap=True, highlight=False)

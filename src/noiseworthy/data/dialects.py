@@ -1,7 +1,8 @@
 """How a text table is written: what parts its columns, which mark is decimal, in which letters.
 
 All of it follows from the file's header, its ending or a cell by itself, never from other records: one
-record cannot change how another is read.
+record cannot change how another is read. Other cells only tell whether one is refused whose point may part
+thousands.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import codecs
 import csv
 import gzip
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from io import TextIOWrapper
-from itertools import islice
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
-MARKS = (",", ";", "\t", "|")
-"""What may part columns; where two part a header into as many, the one that stands first here."""
-_HINT = re.compile(r"sep=(.)\r?\n?")
+from noiseworthy.data.thousands import Thousands
+
+MARKS = (";", "\t", "|", ",")
+"""What may part columns."""
+_HINT = re.compile(r'("?)sep=(.)\1\s*')
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
+_DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?\s*")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WESTERN = "noiseworthy-western"
 """Name of the way to read bytes that are no UTF-8: each as a letter of Windows-1252."""
@@ -33,12 +39,12 @@ class Dialect:
         mark: what parts columns, one of `MARKS`.
         encoding: UTF-8, or UTF-16 where the file says so; a byte that is no UTF-8 is a letter
             of Windows-1252.
-        hint: whether the first line is Excel's hint `sep=;`, which is no part of the table.
+        skipped: lines up to Excel's hint `sep=;`, which are no part of the table.
     """
 
     mark: str
     encoding: str
-    hint: bool
+    skipped: int
 
     @property
     def options(self) -> dict[str, Any]:
@@ -47,7 +53,7 @@ class Dialect:
             "sep": self.mark,
             "encoding": self.encoding,
             "encoding_errors": _WESTERN,
-            "skiprows": int(self.hint),
+            "skiprows": self.skipped,
         }
 
     @property
@@ -68,26 +74,77 @@ def dialect(path: Path) -> Dialect:
     """
     with _binary(path) as file:
         encoding = "utf-16" if file.read(2) in _WIDE else "utf-8-sig"
-    with _text(path, encoding) as lines:
-        first, second = [*islice((line for line in lines if line.strip()), 2), "", ""][:2]
-    if hint := _HINT.fullmatch(first):
-        return Dialect(hint[1] if hint[1] in MARKS else _mark(second), encoding, hint=True)
-    return Dialect(_mark(first), encoding, hint=False)
+    with _text(path, encoding) as file:
+        # no more: by a mark that is none, a wide table's header is one field
+        lines = [*StringIO(file.read(csv.field_size_limit()), newline="")]
+    first = next((place for place, line in enumerate(lines) if line.strip()), 0)
+    if hint := _HINT.fullmatch("".join(lines[first : first + 1])):
+        mark = hint[2] if hint[2] in MARKS else _mark(lines[first + 1 :])
+        return Dialect(mark, encoding, skipped=first + 1)
+    return Dialect(_mark(lines[first:]), encoding, skipped=0)
 
 
-def point(cell: Any) -> Any:
+def point(cell: Any, thousands: bool = False) -> Any:
     """A cell in whose file a comma may be a decimal mark, with a point in its place where it is one.
+
+    Where points part thousands in the table, a number with some is marked.
 
     Example:
         >>> point("120,5"), point("-0,125"), point("1,2,3"), point("1.234,5"), point("Smith, J"), point(7.5)
         ('120.5', '-0.125', '1,2,3', '1.234,5', 'Smith, J', 7.5)
+        >>> [type(point(cell, True)).__name__ for cell in ("9.392", "0.392", "1.234.567", "01.02.2020")]
+        ['Thousands', 'str', 'Thousands', 'str']
     """
-    return cell.replace(",", ".") if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell) else cell
+    if not isinstance(cell, str):
+        return cell
+    if thousands and "." in cell and _THOUSANDS.fullmatch(cell):
+        return Thousands(cell)
+    return cell.replace(",", ".") if "," in cell and _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
-def _mark(header: str) -> str:
-    header = header[: csv.field_size_limit()]  # by a mark that is none, a wide table's header is one field
-    return max(MARKS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+def part_thousands(cells: Iterable[Any], mark: str) -> bool:
+    """Whether 9.392 may be 9392 in a table of such cells, whose columns a mark parts.
+
+    It may where a number has a decimal comma. Without one it may where semicolons part the columns, as
+    spreadsheets write them where the comma is decimal, and no number has a point that must be decimal.
+
+    Example:
+        >>> part_thousands(["9.392", "36,5"], "|"), part_thousands(["9.392", "971"], ";")
+        (True, True)
+        >>> part_thousands(["9.392", "971"], "|"), part_thousands(["9.392", "0.5"], ";")
+        (False, False)
+    """
+    decimal = False
+    for cell in (one for one in cells if isinstance(one, str)):
+        if "," in cell and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)):
+            return True
+        if not decimal and "." in cell:
+            decimal = bool(_DECIMAL_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell))
+    return mark == ";" and not decimal
+
+
+def too_long(path: Path, found: Dialect, names: int) -> str:
+    """Which record of a text table has more cells than there are names, and why that may be, in words."""
+    with _text(path, found.encoding) as file, suppress(csv.Error):
+        for _ in range(found.skipped):
+            file.readline()
+        records = filter(None, csv.reader(file, delimiter=found.mark))
+        for place, cells in enumerate(records):
+            if len(cells) > names:
+                ends = "separators at the end of records are one too many: take them away"
+                why = "name each, or quote cells that hold the separator" if cells[-1].strip() else ends
+                return f"record {place} has {len(cells)}, and there are {names} names; {why}"
+    return "name each"
+
+
+def _mark(head: list[str]) -> str:
+    return max(MARKS, key=lambda mark: _parts(head, mark))
+
+
+def _parts(head: list[str], mark: str) -> tuple[bool, int, bool]:
+    """How well a mark parts a text's first record: without stray quotes, into many, and no comma of names."""
+    names = next(filter(None, csv.reader(head, delimiter=mark)), [])
+    return not any('"' in name for name in names), len(names), (mark != ",") == (len(names) > 1)
 
 
 def _binary(path: Path) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.files import existing
+from noiseworthy.data.thousands import Thousands
 from noiseworthy.errors import DataError
 
 Arrays = dict[str, NDArray]
@@ -44,38 +45,60 @@ def read_text_table(path: Path, **options: Any) -> Any:
     """The table in a text file that anybody may have written, as a pandas frame.
 
     Columns are parted by commas, semicolons, tabs or bars, as the header tells. Where it is not by commas, a
-    cell of digits and one comma is a number: 120,5 is 120.5.
+    cell of digits and one comma is a number: 120,5 is 120.5; and one whose points may part thousands is
+    marked as none.
 
     Args:
         path: the file, .csv or .tsv, packed or not.
         options: further arguments of `pandas.read_csv`.
 
     Raises:
-        DataError: the file is missing, damaged or no table, has two columns of one name, or a record with
-            more cells than its header.
+        DataError: the file is missing, damaged or no table, has two columns of one name, one whose name
+            holds other separators, or a record with more cells than its header.
     """
     import pandas as pd  # here, because it takes most of a second to import
 
-    from noiseworthy.data.dialects import dialect, point  # here, as other formats need none
+    from noiseworthy.data.dialects import dialect, too_long  # here, as other formats need none
 
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
     header = read_frame(path, **found.options, header=None, nrows=1, dtype=str, keep_default_na=False)
     _check_once(header.iloc[0])  # pandas would call the second "age" of a header "age.1"
+    _check_parted(header.iloc[0], found.mark, path)
     try:
         with catch_warnings(action="error", category=pd.errors.ParserWarning):
             # without index_col one more cell in the first record makes an index of the first cells of all and
             # moves the others by a column: one record would change every other one
             frame = read_frame(path, **found.options, index_col=False, **options)
-    except pd.errors.ParserWarning:
-        raise DataError(f"{path} has a record of more cells than names in its header; name each") from None
+    except (pd.errors.ParserWarning, DataError) as cause:
+        if isinstance(cause, DataError) and "fields in line" not in str(cause):
+            raise
+        why = too_long(path, found, header.shape[1])
+        raise DataError(f"{path} has a record of more cells than names in its header: {why}") from None
     if found.decimal_commas:
-        for name in frame.columns[frame.dtypes.map(lambda one: one.kind) == "O"]:
-            frame[name] = frame[name].map(point)
-            if "dtype" not in options:
+        typed = "dtype" not in options
+        texts = read_frame(path, **found.options, index_col=False, dtype=str) if typed else frame
+        _read_commas(frame, texts, found.mark, typed=typed)
+    return frame
+
+
+def _read_commas(frame: Any, texts: Any, mark: str, *, typed: bool) -> None:
+    """Read decimal commas in a frame by its cells as text, and mark what may part thousands by points."""
+    import pandas as pd
+
+    from noiseworthy.data.dialects import part_thousands, point
+
+    thousands = part_thousands((cell for name in texts for cell in texts[name].tolist()), mark)
+    # numbers of one type already are as they are written, unless points part thousands
+    for name in frame.columns if thousands else frame.columns[frame.dtypes.map(lambda one: one.kind) == "O"]:
+        cells = [point(cell, thousands) for cell in texts[name].tolist()]
+        if any(isinstance(cell, Thousands) for cell in cells):
+            frame[name] = pd.Series(cells, frame.index, dtype=object)
+        elif frame[name].dtype.kind == "O":
+            frame[name] = pd.Series(cells, frame.index, dtype=frame[name].dtype)
+            if typed:
                 with suppress(ValueError):
                     frame[name] = pd.to_numeric(frame[name])
-    return frame
 
 
 def read_arrow(path: Path) -> Any:
@@ -120,6 +143,14 @@ def of_frame(frame: Any) -> Arrays:
 def _check_once(names: Iterable[str]) -> None:
     if twice := [name for name, times in Counter(names).items() if times > 1 and name]:
         raise DataError(f"two columns are called {twice[0]!r}; give every column a name of its own")
+
+
+def _check_parted(names: Sequence[str], mark: str, path: Path) -> None:
+    if len(names) == 1 and {*";\t"} & {*names[0]}:
+        raise DataError(
+            f"{path} has one column, {names[0]!r}, as {mark!r} was taken to part columns; write a header of "
+            "names that one separator parts, without quotes around all of them or another separator in sep="
+        )
 
 
 def of_rows(names: Sequence[Any], rows: Iterable[Sequence[Any]], name: str, *, cells: bool) -> Arrays:

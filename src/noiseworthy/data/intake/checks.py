@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from noiseworthy._names import nearest
 from noiseworthy.data.intake.findings import Finding, cells_among, note, refused, rows_among, share, warning
 from noiseworthy.data.schema.columns import Feature, NumberColumn
+from noiseworthy.data.schema.complaints import with_thousands
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
 from noiseworthy.data.schema.roles import Label, Person, Weight
 from noiseworthy.data.schema.schema import Schema
 from noiseworthy.data.schema.values import NAMELESS, keys, names
+from noiseworthy.data.thousands import UNPARTED
 
 _NARROW, _MOSTLY, _LISTED = 0.05, 0.5, 20
 _REPEATED = 5
@@ -146,7 +148,10 @@ def _wrong(column: Feature | Label | Weight, values: NDArray, read: Reading) -> 
     if np.any(gaps):
         says = f"{many(gaps, 'missing value')}; {column.remedy_of_gaps}"
         said.append(refused(column.name, says, gaps, *rows_among(gaps)))
-    if np.any(strange):
+    if np.any(thousands := with_thousands(column, values, strange)):
+        says = f"{many(thousands, 'number')} whose points may part thousands; {UNPARTED}"
+        said.append(refused(column.name, says, thousands, *cells_among(values, thousands)))
+    if np.any(strange := strange & ~thousands):
         says = f"{many(strange, 'value')} other than {column.expected}; {column.remedy}"
         said.append(refused(column.name, says, strange, *cells_among(values, strange)))
     if np.any(read.outside):

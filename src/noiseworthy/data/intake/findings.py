@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._names import shown
 from noiseworthy.data.schema.values import key
+from noiseworthy.data.thousands import Thousands
 
 Level = Literal["refused", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("refused", "warning", "note")
@@ -63,7 +64,8 @@ def cells_among(values: NDArray, rows: NDArray[np.bool_]) -> tuple[str, ...]:
         ("'F' in 2 records, first in record 1", "'?' in record 4")
     """
     places = np.flatnonzero(rows)
-    texts = [key(value) for value in values[places].tolist()]
+    cells = values[places].tolist()
+    texts = [value.strip() if isinstance(value, Thousands) else key(value) for value in cells]
     first: dict[str, int] = {}
     for text, place in zip(texts, (places + 1).tolist(), strict=True):
         first.setdefault(text, place)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from noiseworthy.data.intake.common import Common, common_range
 from noiseworthy.data.schema.stated import QUESTION
 from noiseworthy.data.schema.values import GAPS, NO, YES, days, key, numbers
+from noiseworthy.data.thousands import Thousands
 from noiseworthy.errors import ConfigError
 
 _LABELS = ("label", "target", "outcome", "diagnosis", "class", "y", "response")
@@ -23,14 +25,18 @@ _CLIENTS = ("client", "owner", "site", "hospital", "clinic", "center", "centre",
 _CODES = ("?", "-", "--", ".", "*", "missing")
 """Texts that stand for a gap where they are among numbers, or among few other values."""
 _IDENTIFIER = re.compile(
-    r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row)([^a-z]|$)"
-    r"|(patient|person|subject|case|user|customer|sample|record)id$|^(patient|person|participant|customer|pseudonym)s?$"
+    r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row|plz)([^a-z]|$)|nummer([^a-z]|$)"
+    r"|(patient|person|subject|case|user|customer|sample|record)id$|^(patient|person|participant|customer|pseudonym)s?$|^fall(nr|id)?$"
 )
 _AMOUNT = re.compile(r"^(num|n|no of|nr of|number|count)[_ .-]|[_ .-](count|number)$")
-_FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+_NAMELESS = "Unnamed: 0"
+"""What pandas calls a first column without a name."""
+_FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%y")
 _MOST_CODES, _MOST_VALUES = 6, 60
 _WITHIN, _SPREAD = 0.8, 0.02
 """Share of the values that a range must hold, and of the range that they must take, to be of one unit."""
+_NUMBERS, _COUNTED = 0.9, 10
+"""Share of the cells of a column of numbers that must be some; records from which on a count is no chance."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def guesses(table: Mapping[str, NDArray], label: str | None, client: str | None)
         client: the column of owners; None takes the one that is called so, if any is.
 
     Raises:
-        ConfigError: columns that the table does not have, or no column that is called like a label.
+        ConfigError: columns that the table does not have, no column that is called like a label, or a table
+            without records.
     """
     label = _role("--label", label, _LABELS, table)
     client = _role("--client", client, _CLIENTS, table)
@@ -85,6 +92,10 @@ def guesses(table: Mapping[str, NDArray], label: str | None, client: str | None)
         raise ConfigError(f"say which column is to be predicted: --label COLUMN, one of {', '.join(table)}")
     if label == client:
         raise ConfigError(f"--label and --client must be two columns, got {label!r} for both")
+    if not any(values.size for values in table.values()):
+        raise ConfigError(
+            "the table has names and no records; init tells by cells what columns are: add some"
+        )
     return [_guess(name, values, label, client) for name, values in table.items()]
 
 
@@ -116,33 +127,55 @@ def _guess(name: str, values: NDArray, label: str, client: str | None) -> Guess:
 
 @dataclass(frozen=True)
 class _Cells:
-    """The distinct cells of a column as text, how often each occurs, and how many are gaps."""
+    """The distinct cells of a column as text, how often each occurs, and how many are gaps.
+
+    Numbers with points between thousands are as they are to be written, without. `counting` says that the
+    cells are whole numbers which go up by one from record to record.
+    """
 
     texts: Counter[str]
     gaps: int
     codes: list[str]
+    thousands: bool
+    counting: bool
 
     @classmethod
     def of(cls, values: NDArray) -> _Cells:
         counted: Counter[str] = Counter()
+        thousands = False
         for value, times in Counter(values.tolist()).items():
-            counted[key(value)] += times
+            parted = isinstance(value, Thousands)
+            counted[key(value.replace(".", "").replace(",", ".") if parted else value)] += times
+            thousands |= parted
         gaps = [text for text in counted if text.lower() in GAPS]
         codes = [text for text in counted if text.lower() in _CODES]
         lost = sum(counted.pop(text) for text in (*gaps, *codes))
-        return cls(counted, lost, codes)
+        return cls(counted, lost, codes, thousands, _counts(values))
 
     @property
     def among_numbers(self) -> bool:
-        return bool(self.texts) and not np.isnan(self.numbers).any()
+        return (
+            bool(self._read) and sum(self.texts[text] for text in self._read) >= _NUMBERS * self.texts.total()
+        )
+
+    @property
+    def strange(self) -> bool:
+        """Whether some are no numbers."""
+        return len(self._read) < len(self.texts)
 
     @property
     def numbers(self) -> NDArray[np.float64]:
-        return numbers(np.array([*self.texts], object))
+        """Those that are some."""
+        return np.array([*self._read.values()])
+
+    @cached_property
+    def _read(self) -> dict[str, float]:
+        found = numbers(np.array([*self.texts], object)).tolist()
+        return {text: number for text, number in zip(self.texts, found, strict=True) if np.isfinite(number)}
 
     @property
     def whole(self) -> bool:
-        return all(re.fullmatch(r"[+-]?\d+", text) for text in self.texts)
+        return all(re.fullmatch(r"[+-]?\d+", text) for text in self._read)
 
     @property
     def several(self) -> bool:
@@ -151,9 +184,11 @@ class _Cells:
 
     @property
     def in_order(self) -> list[str] | list[int]:
+        if self.strange:
+            return sorted(self.texts)
         if self.whole and all(text == str(int(text)) for text in self.texts):
             return sorted(map(int, self.texts))
-        return sorted(self.texts, key=float) if self.among_numbers else sorted(self.texts)
+        return sorted(self.texts, key=float)
 
     @property
     def ends(self) -> list[float]:
@@ -165,50 +200,76 @@ class _Cells:
         return [_plain(low), _plain(high if high > low else low + 1)]
 
 
+def _counts(values: NDArray) -> bool:
+    found = numbers(values)
+    if len(found) < _COUNTED or not np.isfinite(found).all():
+        return False
+    return float(found[0]).is_integer() and bool(np.all(np.diff(found) == 1))
+
+
 def _label(name: str, cells: _Cells) -> Guess:
-    amount = cells.among_numbers and (not cells.whole or len(cells.texts) > 2 * _MOST_CODES)
+    many = not cells.whole or len(cells.texts) > 2 * _MOST_CODES
+    amount = cells.among_numbers and (many or cells.thousands)
     if not amount:
         several = len(cells.texts) > 2
         why = "all classes, in their order" + ("; or { no = [0], yes = [1, 2] } of several values" * several)
         return Guess(name, {"role": "label"}, {"classes": cells.in_order}, why)
     if (known := _common(name, cells)) is not None:
-        return Guess(name, {"role": "label", "range": [known.least, known.most]}, why=_confirm(known))
+        return Guess(name, {"role": "label", "range": [known.least, known.most]}, why=_confirm(known, cells))
     why = "least and most that it can be; clipped to it"
-    return Guess(name, {"role": "label"}, {"range": cells.ends}, why)
+    return Guess(name, {"role": "label"}, {"range": cells.ends}, why + _to_mend(cells))
 
 
 def _feature(name: str, cells: _Cells) -> Guess:
     if not cells.texts:
         return Guess(name, {"kind": "left-out"}, why="empty in this table")
-    if {text.lower() for text in cells.texts} <= YES | NO:
+    known = {text.lower() for text in cells.texts}
+    if known <= YES | NO and not (len(known) == 1 and known <= {*"fnty"}):
         return Guess(name, {"kind": "yes-no"})
-    if _identifies(name, cells):
-        why = "an identifier: tells nothing of other records"
-        again = max(cells.texts.values()) > 1
-        return Guess(name, {"kind": "left-out"}, why=why + '; of persons, role = "person"' * again)
+    if why := _identity(name, cells):
+        return Guess(name, {"kind": "left-out"}, why=why)
     if cells.among_numbers:
         return _number(name, cells)
     if (found := _date(name, cells)) is not None:
         return found
+    digits = sum(text.lstrip("<>~ ")[0].isdigit() for text in cells.texts if text.strip("<>~ "))
+    amounts = "; of amounts, write numbers without units and signs" * (digits > _NUMBERS * len(cells.texts))
     if not cells.several:
-        return Guess(name, {"kind": "left-out"}, why="free text, or almost as many values as rows")
-    why = "all values, as the code book lists them"
+        why = f"free text, or almost as many values as rows{amounts}"
+        return Guess(name, {"kind": "left-out"}, why=why)
+    why = f"all values, as the code book lists them{amounts}"
     return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
 
 
-def _identifies(name: str, cells: _Cells) -> bool:
+def _identity(name: str, cells: _Cells) -> str:
+    """Why a column seems to tell which record one is, and no more; empty where it does not."""
+    if name == _NAMELESS:
+        return "a first column without a name, as numbers of rows have"
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-    return bool(_IDENTIFIER.search(spaced)) and not cells.several
+    if not cells.several and _IDENTIFIER.search(spaced):
+        again = max(cells.texts.values()) > 1
+        return "an identifier: tells nothing of other records" + '; of persons, role = "person"' * again
+    if cells.counting and common_range(name) is None:
+        return "counts the records: the number of a row tells nothing of other records"
+    return ""
 
 
 def _number(name: str, cells: _Cells) -> Guess:
     if (known := _common(name, cells)) is not None:
-        return Guess(name, {"kind": "number", "range": [known.least, known.most]}, why=_confirm(known))
-    if cells.whole and len(cells.texts) <= _MOST_CODES and cells.several and not _AMOUNT.search(name.lower()):
+        return Guess(name, {"kind": "number", "range": [known.least, known.most]}, why=_confirm(known, cells))
+    few = cells.whole and len(cells.texts) <= _MOST_CODES and cells.several and not cells.thousands
+    if few and not _AMOUNT.search(name.lower()):
         why = 'all codes; of amounts, kind = "number" and range = [least, most]'
         return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
     why = "least and most that it can be, from public sources"
-    return Guess(name, {"kind": "number"}, {"range": cells.ends}, why)
+    return Guess(name, {"kind": "number"}, {"range": cells.ends}, why + _to_mend(cells))
+
+
+def _to_mend(cells: _Cells) -> str:
+    """What is to be done about cells of a column of numbers that are none."""
+    strange = "; some cells are no numbers: mend them, or list them, missing = true and gaps = [...]"
+    thousands = "; write its numbers without points between thousands; codes are a category"
+    return strange * cells.strange + thousands * cells.thousands
 
 
 def _date(name: str, cells: _Cells) -> Guess | None:
@@ -224,6 +285,8 @@ def _date(name: str, cells: _Cells) -> Guess | None:
     why = "first and last day that it can be, from the design of the study"
     if len(read) > 1:
         why = f"{why}; format may be {' or '.join(map(str, read))}"
+    if read[0] == "%d.%m.%y":
+        why = f"{why}; years from 69 on are 19.., others 20.."
     return Guess(name, stated, seen, why)
 
 
@@ -237,8 +300,8 @@ def _common(name: str, cells: _Cells) -> Common | None:
     return known if within.mean() > _WITHIN and spread > _SPREAD else None
 
 
-def _confirm(known: Common) -> str:
-    return f"{known.unit}: common knowledge, to be confirmed"
+def _confirm(known: Common, cells: _Cells) -> str:
+    return f"{known.unit}: common knowledge, to be confirmed{_to_mend(cells)}"
 
 
 def _plain(number: float) -> float:

@@ -24,7 +24,7 @@ from noiseworthy.data.schema.fields import (
     check_ordered,
 )
 from noiseworthy.data.schema.reading import Reading, distinct, some
-from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numbered, numbers, places
+from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numbered, numbers, places, within
 
 
 class Column(Table):
@@ -185,8 +185,8 @@ class NumberColumn(Feature):
             as_they_are = typed and not self.center and self.step == 1
             return Reading.of(values if as_they_are else (found - self.center) / (self.step or 1), gap)
         first, last = self._ends(limits)
-        scaled = 2 * (self._transformed(np.clip(found, *limits)) - first) / (last - first) - 1
-        outside = (found < limits[0]) | (found > limits[1])
+        clipped, outside = within(found, limits)
+        scaled = 2 * (self._transformed(clipped) - first) / (last - first) - 1
         return Reading.of(np.clip(scaled, -1, 1), gap, outside)
 
     def _ends(self, stated: tuple[float, float]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from noiseworthy._tables import Positive
 from noiseworthy.data.schema.columns import Column
 from noiseworthy.data.schema.fields import Classes, Ends, Keys, check_distinct, check_ordered
 from noiseworthy.data.schema.reading import Reading, some
-from noiseworthy.data.schema.values import gaps_among, keys, numbered, numbers, places
+from noiseworthy.data.schema.values import gaps_among, keys, numbered, numbers, places, within
 
 MOST_RECORDS = 1_000_000
 """Of one person."""
@@ -115,8 +115,8 @@ class Weight(Column):
         """Weights as they count, clipped to their range, shape (n, 1)."""
         found = numbers(values)
         gap = gaps_among(keys(values), ())
-        outside = (found < self.range[0]) | (found > self.range[1])
-        read = Reading.of(np.where(found < 0, np.nan, np.clip(found, *self.range)) / self.step, gap, outside)
+        clipped, outside = within(found, self.range)
+        read = Reading.of(np.where(found < 0, np.nan, clipped) / self.step, gap, outside)
         return replace(read, wrong=read.wrong | read.gap, outside=read.outside & ~read.wrong)
 
 
@@ -207,8 +207,8 @@ class Label(Column):
         found = numbers(values)
         if self.range is None:
             return Reading.of(found, gap)
-        outside = (found < self.range[0]) | (found > self.range[1])
-        return Reading.of(np.clip(found, *self.range), gap, outside)
+        clipped, outside = within(found, self.range)
+        return Reading.of(clipped, gap, outside)
 
     @property
     def _places(self) -> dict[str, int]:

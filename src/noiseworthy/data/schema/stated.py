@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import Table, read_toml
-from noiseworthy.data.readers import is_table
+from noiseworthy.data.readers import FORMATS, SQL, is_table
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.roles import Person
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
@@ -132,7 +132,7 @@ def check_beside(table: FederationTable) -> None:
     """
     if not (table.of_owners or has_columns(str(table.data))):
         raise ValueError(
-            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet), hub:NAME or owners:FILE, got data "
+            f"{_WHERE} goes with a table ({', '.join(FORMATS)}, {SQL}URL), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"
         )
     if older := [key for key in REPLACED if key in table.model_fields_set]:

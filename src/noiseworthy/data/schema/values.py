@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.thousands import Thousands
+
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
 """Texts in small letters that are gaps in every column, unless a column states them among its values."""
 NAMELESS = "say whose those records are, or drop them; NA, null and the like are names of nobody"
@@ -101,6 +103,17 @@ def days(values: NDArray, form: str | None) -> NDArray[np.float64]:
     return np.array([_day(value, read) for value in values.tolist()], np.float64)
 
 
+def within(found: NDArray[np.float64], ends: tuple[float, float]) -> tuple[NDArray, NDArray[np.bool_]]:
+    """Numbers clipped to a range, and which lie outside of it; one that is infinite is none, NaN.
+
+    Example:
+        >>> within(np.array([1.0, 9.0, np.inf]), (0, 5))
+        (array([ 1.,  5., nan]), array([False,  True, False]))
+    """
+    finite = np.where(np.isinf(found), np.nan, found)
+    return np.clip(finite, *ends), (finite < ends[0]) | (finite > ends[1])
+
+
 def numbered(known: Sequence[str]) -> dict[str, int]:
     """Texts by their places."""
     return {text: place for place, text in enumerate(known)}
@@ -112,7 +125,7 @@ def places(texts: Sequence[str], known: Mapping[str, int]) -> NDArray[np.float64
 
 
 def _number(value: Any) -> float:
-    if value is None or (isinstance(value, str) and "_" in value):
+    if value is None or isinstance(value, Thousands) or (isinstance(value, str) and "_" in value):
         return np.nan
     try:
         return float(value)
