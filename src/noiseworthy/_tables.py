@@ -100,10 +100,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
         raise ConfigError(f"{what} {path} does not exist; give the path of a TOML file") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{what} {path} is no UTF-8, which TOML is; save it as UTF-8") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{what} {path} cannot be read as TOML: {error}") from None
+        raise ConfigError(f"{what} {path} cannot be read as TOML, which is text in UTF-8: {error}") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

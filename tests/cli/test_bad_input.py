@@ -143,12 +143,15 @@ def test_study_files(run, tmp_path):
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
 def test_a_study_file_that_is_no_utf_8_is_to_be_saved_as_such(run, tmp_path, encoding):
     (tmp_path / "bad.toml").write_text('[federation]\ndata = "häuser.csv"\n', encoding=encoding)
-    refused(run("plan", "bad.toml"), "study file bad.toml is no UTF-8, which TOML is; save it as UTF-8")
+    refused(
+        run("plan", "bad.toml"),
+        "study file bad.toml cannot be read as TOML, which is text in UTF-8: 'utf-8' codec",
+    )
 
 
 def test_a_name_with_a_null_character_is_the_name_of_no_file(run, write):
     answer = run("plan", write(SIZES_ONLY), "--set", 'columns="\\u0000"')
-    refused(answer, "file of columns", "cannot be read as TOML: embedded null")
+    refused(answer, "file of columns", "which is text in UTF-8: embedded null")
 
 
 def test_a_value_as_long_as_a_book_is_told_by_its_beginning(run, write):

@@ -18,14 +18,13 @@ from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
-from noiseworthy.data.thousands import Thousands
+from noiseworthy.data.thousands import THOUSANDS, Thousands
 
 MARKS = (";", "\t", "|", ",")
 """What may part columns."""
 _HINT = re.compile(r'("?)sep=(.)\1\s*')
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
 _DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?\s*")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WESTERN = "noiseworthy-western"
 """Name of the way to read bytes that are no UTF-8: each as a letter of Windows-1252."""
@@ -97,7 +96,7 @@ def point(cell: Any, thousands: bool = False) -> Any:
     """
     if not isinstance(cell, str):
         return cell
-    if thousands and "." in cell and _THOUSANDS.fullmatch(cell):
+    if thousands and "." in cell and THOUSANDS.fullmatch(cell):
         return Thousands(cell)
     return cell.replace(",", ".") if "," in cell and _DECIMAL_COMMA.fullmatch(cell) else cell
 
@@ -116,10 +115,10 @@ def part_thousands(cells: Iterable[Any], mark: str) -> bool:
     """
     decimal = False
     for cell in (one for one in cells if isinstance(one, str)):
-        if "," in cell and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)):
+        if "," in cell and (_DECIMAL_COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell)):
             return True
         if not decimal and "." in cell:
-            decimal = bool(_DECIMAL_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell))
+            decimal = bool(_DECIMAL_POINT.fullmatch(cell) and not THOUSANDS.fullmatch(cell))
     return mark == ";" and not decimal
 
 

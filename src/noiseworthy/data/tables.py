@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels, class_numbers, scaled_images
 from noiseworthy.data.readers import read_columns
-from noiseworthy.data.thousands import UNPARTED, Thousands
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
@@ -98,10 +97,7 @@ def plain_examples(
         DataError: a column is missing, of another length, not numeric, has missing or infinite values, or
             labels that are no classes.
     """
-    labels = complete_column(table, columns.label, name)
-    if columns.classes is None:
-        _check_unparted(table[columns.label], columns.label, name)
-    y, classes = _labels(labels, columns, name)
+    y, classes = _labels(complete_column(table, columns.label, name), columns, name)
     x = _features(table, feature_names(table, columns, name), len(y), name)
     return x, y, _marked(table[SPLIT_COLUMN], name) if SPLIT_COLUMN in table else None, classes
 
@@ -170,21 +166,13 @@ def _features(table: Table, names: Sequence[str], n: int, name: str) -> NDArray[
 
 
 def _numbers(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
-    _check_unparted(values, column, name)
     if values.dtype.kind not in "biuf":
-        raise DataError(
-            f"{name}: column {column!r} is not numeric; encode it as numbers or leave it out of the features"
-        )
+        from noiseworthy.data.thousands import not_numeric  # here, as few columns are none
+
+        raise DataError(f"{name}: column {column!r} {not_numeric(values)}")
     if values.dtype == np.uint8 and values.ndim > 2:
         return scaled_images(values)
     return _finite(values, column, name)
-
-
-def _check_unparted(values: NDArray, column: str, name: str) -> None:
-    for place, value in enumerate(values.tolist() if values.dtype == object else [], 1):
-        if isinstance(value, Thousands):
-            said = f"{value!r} in record {place}, whose points may part thousands; {UNPARTED}"
-            raise DataError(f"{name}: column {column!r} has {said}")
 
 
 def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from noiseworthy._names import nearest
 from noiseworthy.data.intake.findings import Finding, cells_among, note, refused, rows_among, share, warning
 from noiseworthy.data.schema.columns import Feature, NumberColumn
-from noiseworthy.data.schema.complaints import with_thousands
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
 from noiseworthy.data.schema.roles import Label, Person, Weight
-from noiseworthy.data.schema.schema import Schema
+from noiseworthy.data.schema.schema import Schema, with_thousands
 from noiseworthy.data.schema.values import NAMELESS, keys, names
 from noiseworthy.data.thousands import UNPARTED
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from noiseworthy._names import nearest
+from noiseworthy._names import nearest, shown
 from noiseworthy._tables import Table
 from noiseworthy.data.schema.columns import (
     CategoryColumn,
@@ -24,9 +24,10 @@ from noiseworthy.data.schema.columns import (
     YesNoColumn,
 )
 from noiseworthy.data.schema.fields import BoughtRange
-from noiseworthy.data.schema.reading import Reading
+from noiseworthy.data.schema.reading import Reading, many
 from noiseworthy.data.schema.roles import Client, Label, LeftOut, Person, Split, Weight
-from noiseworthy.data.schema.values import columns_of
+from noiseworthy.data.schema.values import columns_of, key
+from noiseworthy.data.thousands import UNPARTED, Thousands
 from noiseworthy.errors import DataError
 
 
@@ -283,14 +284,41 @@ class Schema(Table):
     def wrong(self, columns: Mapping[str, NDArray], readings: Mapping[str, Reading]) -> list[str]:
         """What cannot be used of columns that were read, a sentence each; values are among what is said."""
         known = {one.name: one for one in self.learned}
-        if not (bad := {name: read for name, read in readings.items() if np.any(read.wrong)}):
-            return []
-        from noiseworthy.data.schema.complaints import complaints  # here, as few tables have any
-
-        return [said for name, read in bad.items() for said in complaints(known[name], columns[name], read)]
+        return [
+            said for name, read in readings.items() for said in _complaints(known[name], columns[name], read)
+        ]
 
     def _named(self, kind: type[Column]) -> str | None:
         return next((one.name for one in self.columns if isinstance(one, kind)), None)
+
+
+def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading) -> list[str]:
+    """What is wrong with the values of a column, in a sentence each without a full stop."""
+    said, gaps, strange = [], read.wrong & read.gap, read.wrong & ~read.gap
+    if np.any(gaps):
+        said.append(f"column {column.name!r} has {many(gaps, 'missing value')}; {column.remedy_of_gaps}")
+    if np.any(thousands := with_thousands(column, values, strange)):
+        first = int(np.argmax(thousands))
+        said.append(
+            f"column {column.name!r} has {many(thousands, 'number')} whose points may part thousands, such "
+            f"as {values[first]!r} in record {first + 1}; {UNPARTED}"
+        )
+    if np.any(strange := strange & ~thousands):
+        first = key(values[int(np.argmax(strange))])
+        said.append(
+            f"column {column.name!r} has {many(strange, 'value')} other than {column.expected}, such as "
+            f"{shown(first)!r}{nearest(first, column.known)}; {column.remedy}"
+        )
+    return said
+
+
+def with_thousands(
+    column: Feature | Label | Weight, values: NDArray, strange: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which values of a column of numbers are none because their points may part thousands, shape (n,)."""
+    if not (np.any(strange) and column.expected.startswith("numbers")):
+        return np.zeros(len(strange), bool)
+    return strange & np.array([isinstance(one, Thousands) for one in values.tolist()])
 
 
 def named(name: str, stated: Any) -> Any:
