@@ -3,8 +3,6 @@
 Names are loaded on first use, so that planning never waits for (or imports) the training stack.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """JAX, loaded when something is computed: a plan from constants asks models what they are and runs none."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

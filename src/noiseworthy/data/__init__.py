@@ -1,7 +1,5 @@
 """Data: records from files, partitions into clients, and federations to train on; loaded when used."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

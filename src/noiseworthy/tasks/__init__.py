@@ -1,7 +1,5 @@
 """Models with their losses, as clipped gradients of records; loaded when used."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

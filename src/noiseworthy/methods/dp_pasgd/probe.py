@@ -1,7 +1,5 @@
 """What an audit of an installation asks of DP-PASGD."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork

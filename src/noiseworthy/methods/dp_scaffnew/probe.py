@@ -1,7 +1,5 @@
 """What an audit of an installation asks of DP-ScaffNew."""
 
-from __future__ import annotations
-
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.probe import Probe, nothing_beside
 

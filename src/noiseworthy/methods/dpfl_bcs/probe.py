@@ -1,7 +1,5 @@
 """What an audit of an installation asks of the first stage of DPFL-BCS."""
 
-from __future__ import annotations
-
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.probe import Probe
 

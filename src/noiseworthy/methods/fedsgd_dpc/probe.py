@@ -1,7 +1,5 @@
 """What an audit of an installation asks of FedSGD-DPC."""
 
-from __future__ import annotations
-
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.probe import Probe, nothing_beside
 

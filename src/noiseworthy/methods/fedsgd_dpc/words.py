@@ -1,7 +1,5 @@
 """What is said of FedSGD-DPC: T rounds with b clients each."""
 
-from __future__ import annotations
-
 from noiseworthy.methods import phrases as say
 from noiseworthy.methods.words import Words
 

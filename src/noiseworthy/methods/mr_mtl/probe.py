@@ -1,7 +1,5 @@
 """What an audit of an installation asks of MR-MTL."""
 
-from __future__ import annotations
-
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.probe import Probe, nothing_beside
 

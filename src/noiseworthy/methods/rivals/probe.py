@@ -1,7 +1,5 @@
 """What an audit of an installation asks of PrivateFL."""
 
-from __future__ import annotations
-
 from noiseworthy.methods.probe import Probe, nothing_beside
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 

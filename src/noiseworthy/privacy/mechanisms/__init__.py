@@ -8,8 +8,6 @@ of a client, per coordinate.
 Nothing outside this package compares a mechanism with a name; it asks the law.
 """
 
-from __future__ import annotations
-
 from noiseworthy.privacy.mechanisms.base import Family, Law, Mechanism
 from noiseworthy.privacy.mechanisms.gaussian import Gaussian
 from noiseworthy.privacy.mechanisms.laplace import Laplace
