@@ -137,8 +137,8 @@ def _constant(end: _End, metrics: Metrics) -> list[str]:
             f"No better than the shares of the classes: test loss {_loss(end.loss)} against {_loss(shares)} "
             "for always answering them."
         )
-    of_one_class = metrics.prior_accuracy, metrics.prior_balanced_accuracy
-    if np.allclose((accuracy, balanced), of_one_class, _ROUNDING, 0):
+    most, even = metrics.prior_accuracy or 0.0, metrics.prior_balanced_accuracy or 0.0
+    if max(abs(accuracy - most), abs(balanced - even)) < _ROUNDING:
         found.append(
             f"One answer for all: accuracy {accuracy:.1%} and balanced accuracy {balanced:.1%} of the model "
             "are those of always answering the most frequent class."
