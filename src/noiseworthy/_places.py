@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def whole(place: Path, mode: int | None = None) -> Iterator[Path]:
     from tempfile import TemporaryDirectory  # here, because few commands that are told by a start write
 
     place = Path(os.path.realpath(place))
+    if not place.parent.is_dir():  # or the draft's folder would be named
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(place.parent))
     if (there := place.exists()) and not place.is_file():
         yield place
         return

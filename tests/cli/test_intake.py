@@ -304,6 +304,31 @@ def test_what_the_federation_refuses_is_refused_by_check(run, tmp_path):
     assert "has 240 training and 0 test records and needs both" in said.out
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "says"),
+    [
+        ("{ east = 1.0, west = 2.0 }", "[privacy] epsilon has no number for 'north', 'south'"),
+        (
+            "{ east = 1, north = 1, south = 1, west = 2, up = 3 }",
+            "[privacy] epsilon names unknown clients 'up'",
+        ),
+        ("[1.0, 1.0, 1.0, 2.0]", "[privacy] epsilon goes by position"),
+    ],
+)
+def test_budgets_of_other_clients_are_refused_by_check_as_by_plan(run, tmp_path, epsilon, says):
+    wards(tmp_path, hospital=np.resize(["east", "north", "south", "west"], N))
+    run("init", "wards.csv")
+    filled(tmp_path / "study.toml", **ANSWERS)
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace("epsilon = 2.0", f"epsilon = {epsilon}"))
+    said = run("check", "study.toml")
+    assert (said.code, says in said.out) == (1, True), said.out
+    planned = run("plan", "study.toml")
+    assert (planned.code, says in planned.err) == (2, True)
+    told = run("check", "study.toml", "--json")
+    assert json.loads(told.out)["refused"]
+
+
 def test_numbers_as_they_are_are_checked_without_a_schema(run, tmp_path):
     frame = wards(tmp_path)[["hospital", "age", "dose", "diagnosis"]]
     frame.loc[3, "age"] = None

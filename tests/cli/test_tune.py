@@ -157,6 +157,34 @@ def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path
     assert set(nw.load_model(tmp_path / "mine").predict(own.drop(columns="label"))) <= {"no", "yes"}
 
 
+def test_one_record_is_one_and_what_was_tuned_before_is_left_unless_it_is_to_be_replaced(run, own, tmp_path):
+    own[:1].to_csv(tmp_path / "one.csv", index=False)
+    assert "Learnt from 1 record; 0 were held out." in run("tune", "here", "one.csv", "-o", "mine").out
+    before = (tmp_path / "mine" / "model" / "parameters.safetensors").read_bytes()
+    again = run("tune", "here", "own.csv", "-o", "mine")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "mine/tuned.html is there already and is left as it is" in again.err
+    assert (tmp_path / "mine" / "model" / "parameters.safetensors").read_bytes() == before
+    assert run("tune", "here", "own.csv", "-o", "mine", "--replace").code == 0
+    assert (tmp_path / "mine" / "model" / "parameters.safetensors").read_bytes() != before
+
+
+def test_scores_of_numbers_say_that_they_are_r_squared(run, write, site_records, tmp_path):
+    data = pd.read_csv(site_records())
+    data["label"] = 0.5 * data["a"]
+    data.to_csv(tmp_path / "numbers.csv", index=False)
+    table = {"data": str(tmp_path / "numbers.csv"), "regression": True}
+    study = {"federation": table, **STUDY, "task": {"model": "linear"}}
+    assert run("train", write(study), "--out", "here").code == 0
+    data.drop(columns="client").to_csv(tmp_path / "own.csv", index=False)
+    told = run("tune", "here", "own.csv", "-o", "mine")
+    assert told.code == 0, told.err
+    assert [line.split(": ")[1][:3] for line in told.out.splitlines()[:3]] == ["R² "] * 3
+    page = (tmp_path / "mine" / "tuned.html").read_text()
+    assert "Alone R² " in page
+    assert "shared R² " in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -200,7 +200,7 @@ def test_bytes_of_images_are_what_their_readers_make_of_them():
 SHAPES = {
     "one record": (np.zeros((4, 4)), r"numbers of shape \(n, 4, 4\), got float64 of shape \(4, 4\)"),
     "text": (np.full((2, 4, 4), "a"), "got <U1"),
-    "gaps": (np.full((2, 4, 4), np.nan), "2 records have NaN or infinite numbers; impute or drop"),
+    "gaps": (np.full((2, 4, 4), np.nan), "2 records with NaN or infinite numbers; impute or drop"),
     "a frame": (FRAME, r"has no named columns; give an array of shape \(n, 4, 4\)"),
 }  # fmt: skip
 

@@ -93,7 +93,28 @@ def test_predictions_and_the_most_frequent_class_are_explained(make_record):
     }
     said = dict(result.explained(view(record)))
     assert f"within 60{SPACE}% to 90{SPACE}%" in said[f"80{SPACE}%"]
+    assert said[f"80{SPACE}%"].endswith("No private record was read for it.")
     assert "most frequent class" in said[f"10{SPACE}%"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"bought_ranges": {"age": [20.0, 80.0]}},
+        {"bought_label_scale": 2.0},
+        {"bought_label_mean": 3.0},
+        {"bought_mean": [0.1, 0.2], "bought_class_shares": [0.9, 0.1]},
+    ],
+)
+def test_what_was_predicted_after_something_was_bought_says_so(make_record, told):
+    record = make_record("full")
+    record["plan"] |= told
+    record["foretold"] = {
+        "loss": {"mean": 0.5, "least": 0.2, "most": 1.0},
+        "accuracy": {"mean": 0.8, "least": 0.6, "most": 0.9},
+    }
+    said = dict(result.explained(view(record)))[f"80{SPACE}%"]
+    assert said.endswith("No private record was read for it beside what was bought.")
 
 
 @pytest.mark.parametrize(

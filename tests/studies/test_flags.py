@@ -10,12 +10,16 @@ import pytest
 
 from noiseworthy.data import load_federation
 from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.model.metrics import of_classes
 from noiseworthy.plans.plan import Prediction, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.studies.decision import Decision, Foretold
 from noiseworthy.studies.fitted import _notes
 from noiseworthy.studies.flags import class_prior, flags, foretold
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.record import load_record
+from noiseworthy.studies.studies import plan, train_in
 
 PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
 SAID = Foretold(
@@ -94,6 +98,7 @@ def test_the_loss_of_a_regression_is_a_share_of_the_untrained_one():
     ("classes", "end", "says"),
     [
         (None, ended(90.0, -9.27, untrained=98.0), "Worse than a constant: R² is -9.27 on the test records"),
+        (None, ended(90.0, 0.0, untrained=98.0), "No better than a constant: R² is 0.00 on the test records"),
         (2, ended(0.6, 0.71, prior=0.76), "test accuracy is 71.0%, and 76.0% for always answering the most"),
         (2, ended(0.7, 0.8, prior=0.76), "Training did not help: test loss 0.7 against 0.69 untrained."),
         (2, ended(float("inf"), None), "Training did not help: test loss diverged against 0.69 untrained."),
@@ -102,6 +107,58 @@ def test_the_loss_of_a_regression_is_a_share_of_the_untrained_one():
 def test_a_model_that_does_no_better_than_nothing_is_flagged(classes, end, says):
     (found,) = flags({"federation": {"classes": classes}}, end)
     assert says in found
+
+
+def scored(labels, named, end, **how):
+    """A training whose model names some classes, almost surely."""
+    scores = np.full((len(labels), how.pop("classes", 2)), 0.01)
+    scores[np.arange(len(labels)), named] = 0.99
+    return end | {"metrics": of_classes(labels, scores, **how).model_dump()}
+
+
+RARE = [0] * 45 + [1] * 3
+"""Labels of test records, 6 % of which are of the rarer class."""
+LEARNED = [0] * 44 + [1] * 4
+
+
+def flagged(training, **study):
+    return flags({"federation": {"classes": 2}, "study": {"task": study}}, training)
+
+
+def test_a_loss_that_is_not_below_that_of_the_shares_of_the_classes_is_flagged():
+    """It started at ln 2, far above what classes as rare as these give for nothing: 0.234."""
+    (found,) = flagged(scored(RARE, LEARNED, ended(0.24, 47 / 48, prior=45 / 48)))
+    assert (
+        found
+        == "No better than the shares of the classes: test loss 0.24 against 0.234 for always answering them."
+    )
+    assert flagged(scored(RARE, LEARNED, ended(0.22, 47 / 48, prior=45 / 48))) == []
+    (found,) = flagged(scored(RARE, LEARNED, ended(0.7, 47 / 48, prior=45 / 48)))
+    assert found.startswith("Training did not help")
+
+
+def test_weighted_losses_are_held_against_the_best_constant_under_the_same_weights():
+    weights = np.where(np.array(RARE) == 1, 15.0, 1.0)
+    assert flagged(scored(RARE, LEARNED, ended(0.6, 0.9), weights=weights), class_weights=[1, 15]) == []
+    (found,) = flagged(scored(RARE, LEARNED, ended(0.695, 0.9, untrained=0.7), weights=weights))
+    assert "test loss 0.695 against 0.693" in found
+
+
+def test_losses_that_are_no_log_losses_are_not_held_against_shares():
+    svm = scored(RARE, LEARNED, ended(0.5, 47 / 48, untrained=1.0), probabilities=False)
+    assert flagged(svm) == []
+
+
+@pytest.mark.parametrize("weights", [{}, {"class_weights": [1.0, 2.0]}])
+def test_one_class_for_every_record_is_flagged_however_large_its_share(weights):
+    (found,) = flagged(scored(RARE, [0] * 48, ended(0.2, 45 / 48, prior=45 / 48)), **weights)
+    assert found.startswith("One answer for all: accuracy 93.8% and balanced accuracy 50.0% of the model are")
+
+
+def test_a_rare_class_that_does_not_occur_among_the_test_records_changes_nothing():
+    three = scored(RARE, [0] * 48, ended(0.2, 45 / 48, prior=45 / 48), classes=4)
+    (found,) = flags({"federation": {"classes": 4}}, three)
+    assert found.startswith("One answer for all")
 
 
 def test_scores_that_float32_rounds_below_an_equal_prior_are_not_worse_than_it():
@@ -147,3 +204,25 @@ def test_a_near_or_hardly_better_preference_stays_a_note(rounds, loss):
 
 def test_a_plan_that_its_bound_agrees_with_says_nothing_of_others():
     assert len(_notes(guess_of(133, 0.7395, 0.74), plan_of(13))) == 1
+
+
+# In a run -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_model_always_answers_the_most_frequent_class_says_so_in_its_record(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{int(i % 12 == 0)},{'abc'[i % 3]}" for i, x in enumerate(rng.uniform(-1, 1, 360))]
+    (tmp_path / "rare.csv").write_text("\n".join(["x,label,client", *rows]))
+    stated = {"rounds": 2, "clients_per_round": 3, "step_size": 0.5, "momentum": 0.0, "averaging": 0.0}
+    study = parse_study({
+        "federation": {"data": str(tmp_path / "rare.csv"), "classes": ["0", "1"]},
+        "privacy": {"mechanism": "gaussian", "epsilon": 50.0, "delta": 1e-5, "clip_norm": 1.0},
+        "algorithm": stated | {"weighting": 0.0}, "task": {"bias": 1.0},
+    })  # fmt: skip
+    record = train_in(plan(study), tmp_path / "run", name="rare")
+    said = load_record(tmp_path / "run")["training"]["flags"]
+    assert record["training"]["flags"] == said
+    assert [one.split(":")[0] for one in said] == [
+        "No better than the shares of the classes",
+        "One answer for all",
+    ]

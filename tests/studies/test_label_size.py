@@ -119,6 +119,14 @@ def test_at_the_noise_up_to_which_counts_are_bought_one_in_twenty_tells_a_neighb
     assert wrong == pytest.approx(0.05, abs=0.004)
 
 
+def test_what_if_tells_epsilons_of_the_study_not_of_what_counts_left(folder, plan):
+    facts = sized(made(folder)).public_facts()
+    assert facts.problem.budget.epsilon.max() < facts.own_epsilon == 2.0
+    curve = plan.record("visits")["what_if"]["curves"]["epsilon"]
+    assert curve["own"] == curve["trials"][1][0] == 2.0
+    assert 2.0 in curve["x"]
+
+
 def test_the_same_study_buys_the_same_and_records_of_others_have_no_say(folder):
     first, again = (bought(made(folder)).label_scale for _ in range(2))
     assert first == again

@@ -12,9 +12,12 @@ import pytest
 from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.means import SHARE, MeanRelease, most_of
+from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.fitted import explained
 from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.centring import constant_of_shares
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
@@ -192,3 +195,14 @@ def test_what_if_tells_other_budgets_in_those_of_the_study(facts_of, space_of):
     plan = planned(bench, space, Result(candidate, 0.0, np.zeros(1), learned, 1, False)).plan
     points = landscape(bench, space, candidate, [0])
     assert WhatIf.of(fit(points, 0.3), plan).epsilon().own == 5.0
+
+
+def test_what_if_of_a_plan_counts_what_was_bought_before_it(facts_of, space_of):
+    """Size and mean of labels leave 5.0 of the 5.3 that the study states, in whose terms all is told."""
+    bench, space = Bench(facts_of(epsilon=5.0, stated_epsilon=5.3), ["iris"]), space_of("fedsgd-dpc")
+    candidate = Candidate(space.first()[0], None)
+    learned = bench.scores(space, [candidate], [0])._replace(loss=np.full((1, 1, 1), 0.5))
+    found = planned(bench, space, Result(candidate, 0.0, np.zeros(1), learned, 1, False))
+    told = explained(Decision(found.plan, None), bench, space, found, Deadline(), lambda done: None).what_if
+    assert told is not None
+    assert told.epsilon().own == 5.3

@@ -143,6 +143,14 @@ def test_more_owners_or_budget_are_tried_until_one_is_enough(bench, space_of, mo
     assert "secure-sum" in found
 
 
+def test_owners_are_told_epsilons_as_the_study_states_them(bench, space_of, monkeypatch):
+    """What is left of 22 after the size of labels was bought is 20: 8 times that is 176 in the study."""
+    told = Bench(replace(bench.facts, stated_epsilon=22.0), ["wine"])
+    monkeypatch.setattr(module, "gains_of", lambda proxy, theta, seeds: 0.0)
+    found = {one.way: one for one in otherwise(told, space_of("fedsgd-dpc", clients_per_round=4), ONE, 0.01)}
+    assert found["epsilon"].value == 176.0
+
+
 # Networks -----------------------------------------------------------------------------------------------
 
 

@@ -169,6 +169,29 @@ def test_the_price_of_points_is_the_inverse_of_the_curve(known):
         assert np.interp(np.log(epsilon), np.log(curve.x), curve.accuracy) == pytest.approx(accuracy)
 
 
+def test_epsilons_are_told_as_the_study_states_them(known):
+    """A tenth of the budget is spent before: predictions stay, and no epsilon is one of what is left."""
+    guess, _ = known
+    told = replace(guess, own_epsilon=2.2)
+    mine, theirs = (one.as_dict() for one in (told, guess))
+    left, whole = (one["curves"]["epsilon"] for one in (theirs, mine))
+    assert (left["own"], whole["own"]) == (2.0, 2.2)
+    np.testing.assert_allclose(whole["x"], 1.1 * np.array(left["x"]))
+    assert whole["accuracy"] == left["accuracy"]
+    np.testing.assert_allclose([x for x, _ in whole["trials"]], [1.1 * x for x, _ in left["trials"]])
+    np.testing.assert_allclose(mine["prices"], np.array(theirs["prices"]) * [1, 1.1])
+    assert mine["trust"] == theirs["trust"]
+
+
+@pytest.mark.parametrize(("own", "first"), [(0.8051, 0.82), (0.8049, 0.81), (0.81, 0.82)])
+def test_the_next_point_lies_above_the_own_one_as_it_is_written(monkeypatch, own, first):
+    """81 % of this study, 80.5 % unrounded, and \"the next point, 81 %\" contradict each other."""
+    guess, _ = GAUSSIAN
+    curve = replace(guess.epsilon(), x=(1.0, 2.0, 4.0), accuracy=(0.7, own, 0.9), own=2.0)
+    monkeypatch.setattr(WhatIf, "epsilon", lambda self: curve)
+    assert guess.price_of_points()[0][0] == first
+
+
 def test_chosen_clients_are_chosen_anew_for_every_count():
     """The noise of a point is that of the plan that DPFL-BCS would make."""
     budget = PrivacyBudget.of(np.linspace(0.5, 4, 10), 0.0, 10)

@@ -68,7 +68,9 @@ class Tuned:
     limits: dict[str, Limits]
 
 
-def tune(model: Path | str, records: Path | str, out: Path | str, *, seed: int = 0) -> Tuned:
+def tune(
+    model: Path | str, records: Path | str, out: Path | str, *, seed: int = 0, replace: bool = False
+) -> Tuned:
     """Tune a shared model on an owner's records, on the owner's own machine; nothing is sent anywhere.
 
     An own model, the shared one and the tuned one are scored on records that none of the three candidates of
@@ -79,18 +81,22 @@ def tune(model: Path | str, records: Path | str, out: Path | str, *, seed: int =
         records: the owner's table with labels, in the columns of the model; or the owner's file of a gateway.
         out: folder to write, for the owner's eyes alone: the tuned model, and a page with the three scores.
         seed: of the folds of the cross-validation.
+        replace: whether a model that is in the folder already may be replaced.
 
     Returns:
         Scores and where the folder is.
 
     Raises:
-        ConfigError, DataError: a model or records that cannot be read, or that do not fit each other.
+        ConfigError, DataError: a model or records that cannot be read, or that do not fit each other; or a
+            folder that holds what was tuned before.
     """
     shared, folder = load_model(model), Path(out)
     taken = {Path(model).resolve(), (Path(model) / NAME).resolve()}
     # The tuned model goes into `NAME` below: there, too, a private model would be replaced by a bare one.
     if taken & {folder.resolve(), (folder / NAME).resolve()}:
         raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
+    if not replace and (there := [one for one in (folder / FILE, folder / NAME) if one.exists()]):
+        raise ConfigError(f"{there[0]} is there already and is left as it is; name another, or --replace it")
     held = labelled(Path(records), shared.description)
     task, kept = shared.task, shared.kept
     rows = np.asarray(preparing(task)(jax.device_put(held.x)))

@@ -43,7 +43,7 @@ def predict(
     table, given = _read(records, model)
     if not len(table):
         raise DataError(f"{records} holds no records to predict")
-    added = _predicted(model, given)
+    added = _predicted(model, given, str(records))
     if twice := [name for name in added if name in table.columns]:
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
     table = table.assign(**added)
@@ -105,13 +105,13 @@ def _array(path: Path) -> Any:
         raise DataError(f"{path} is no .npy file of plain numbers: {error}") from None
 
 
-def _predicted(model: Model, records: Any) -> dict[str, Any]:
-    """Columns of what is predicted."""
+def _predicted(model: Model, records: Any, name: str) -> dict[str, Any]:
+    """Columns of what is predicted of a file's records."""
     if model.description.label_shape:
         raise ConfigError(
             "records with a label for every token or voxel make no table; use nw.load_model(run).predict"
         )
-    z = model.answers(model.encoded(records))
+    z = model.answers(model.encoded(records, name))
     added = {"prediction": model.named(z)}
     if model.gives_probabilities:
         shares = model.probabilities(z)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from noiseworthy._wording import count
 from noiseworthy.cli.console import out
 
 
@@ -23,20 +24,23 @@ def tune(
     out_folder: Annotated[
         Path, typer.Option("--out", "-o", help="folder to write, for you alone", show_default=False)
     ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="replace the model that was tuned into that folder before")
+    ] = False,
 ) -> None:
     """Tune a shared model on your own records, on your own machine; nothing is sent anywhere."""
     from noiseworthy.calls.tune import tune as tuned
     from noiseworthy.model.folder import load_folder
-    from noiseworthy.reports.tuned import FILE, rows
+    from noiseworthy.reports.tuned import FILE, rows, unit
 
-    done = tuned(model, records, out_folder)
+    done = tuned(model, records, out_folder, replace=replace)
     said = load_folder(done.folder).description
     for row in rows(said, done.scores, done.limits) if done.tests else ():
-        name, *told = row.values()
-        out.print(f"{name}: {' ('.join(told)})", soft_wrap=True, highlight=False)
+        name, score, ends = row.values()
+        out.print(f"{name}: {unit(said)}{score} ({ends})", soft_wrap=True, highlight=False)
     out.print(
-        f"Learnt from {done.records:,} records; {done.tests:,} were held out. For you alone: handed on, the "
-        "model carries no guarantee for your records.",
+        f"Learnt from {count(done.records, 'record')}; {done.tests:,} were held out. For you alone: "
+        "handed on, the model carries no guarantee for your records.",
         soft_wrap=True,
     )
     out.print(f"Page: {done.folder / FILE}", soft_wrap=True)
@@ -78,7 +82,8 @@ class Tuning:
 
     def _begin(self, model: Path, made: Path) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tune = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
+        tune = [sys.executable, "-m", "noiseworthy", "tune", "--replace", str(model), str(self._owner)]
+        tune += ["-o", str(made)]
         command = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh", *tune]  # who ends the gateway lets it finish
         self.latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         _log.info("the model of run %r is being tuned; its page will be in %s", model.name, made)

@@ -50,6 +50,8 @@ class Metrics(Table):
     @property
     def constant_loss(self) -> Number:
         """Test loss of always answering the same, in the unit of trainings; None where they have another."""
+        if self.log_loss is None and self.accuracy is not None:
+            return None
         if self.prior_weighted_loss is not None:
             return self.prior_weighted_loss
         return self.prior_log_loss if self.prior_error is None else self.prior_error**2 / 2

@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from noiseworthy._jax import Array, jax
 from noiseworthy._names import nearest
-from noiseworthy._wording import shortened
+from noiseworthy._wording import count, shortened
 from noiseworthy.data.labels import scaled_images
 from noiseworthy.data.schema.values import columns_of
 from noiseworthy.errors import DataError, InvalidInput
@@ -251,15 +251,19 @@ class Model:
         """Name of the loss that it was trained by, which says what its outputs are."""
         return loss_of(self.task)
 
-    def encoded(self, records: Any) -> NDArray:
+    def encoded(self, records: Any, name: str = "the records") -> NDArray:
         """Records as the numbers that the model takes, shape (n, *record_shape).
+
+        Args:
+            records: as `predict`.
+            name: what they are, for errors.
 
         Raises:
             DataError: as `predict`.
         """
         named = hasattr(records, "columns") or hasattr(records, "keys")
         if self.schema is None:
-            return self._array(records, named)
+            return self._array(records, named, name)
         if not named:
             wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
             raise DataError(
@@ -269,10 +273,10 @@ class Model:
         stated = [one.name for one in self.schema.columns]
         if strange := [name for name in columns if name not in stated]:
             raise DataError(
-                f"the model knows no column {strange[0]!r}{nearest(strange[0], stated)}; leave it out, or "
-                'train with a schema that states it as "left-out"'
+                f"{name}: the model knows no column {strange[0]!r}{nearest(strange[0], stated)}; leave it "
+                'out, or train with a schema that states it as "left-out"'
             )
-        return self.schema.encode(columns, "the records")
+        return self.schema.encode(columns, name, trained=True)
 
     def answers(self, encoded: ArrayLike) -> NDArray[np.float32]:
         """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class.
@@ -290,27 +294,34 @@ class Model:
         filled[: len(x)] = x
         return np.asarray(answering(self.task)(self.kept.theta, filled))[: len(x)]
 
-    def _array(self, records: Any, named: bool) -> NDArray:
+    def _array(self, records: Any, named: bool, name: str) -> NDArray:
         shape = tuple(self.description.record_shape)
         if named:
             raise DataError(
-                f"this model has no named columns; give an array of shape (n, {', '.join(map(str, shape))})"
+                f"{name}: this model has no named columns; give an array of shape "
+                f"(n, {', '.join(map(str, shape))})"
             )
         x = np.asarray(records)
         if x.dtype.kind not in "biuf" or x.shape[1:] != shape:
             raise DataError(
-                f"records must be numbers of shape (n, {', '.join(map(str, shape))}), got {x.dtype} of shape "
+                f"{name} must be numbers of shape (n, {', '.join(map(str, shape))}), got {x.dtype} of shape "
                 f"{x.shape}"
             )
         if self.loss == "tokens":
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
             if len(strange := x[tokens != x]):
-                raise DataError(f"tokens must be whole numbers, got {strange[0]}; encode the text first")
+                raise DataError(
+                    f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text first"
+                )
             return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
-        if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
-            raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
+        bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))
+        if np.any(bad):
+            raise DataError(
+                f"{name}: {count(int(bad.sum()), 'record')} with NaN or infinite numbers; impute or drop "
+                f"them first, beginning with record {np.argmax(bad) + 1}"
+            )
         return numbers
 
 

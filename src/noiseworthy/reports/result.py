@@ -13,6 +13,7 @@ from noiseworthy._wording import count, finite, level, number, rounded_up, span
 from noiseworthy.methods.words import Key
 from noiseworthy.reports import at_home, findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
+from noiseworthy.reports.privacy_statement import bought_before
 from noiseworthy.reports.schedules import headline
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
@@ -226,9 +227,10 @@ def _foretold(record: RunRecord) -> list[tuple[str, str]]:
     one, write = (band.accuracy, partial(findings.score, record)) if scored else (band.loss, level)
     if one.mean is None or one.least is None or one.most is None:
         return []
+    bought = " beside what was bought" if bought_before(record) else ""
     text = (
         f"What was predicted before training, by trials on public data, within {write(one.least)} to "
-        f"{write(one.most)}. No private record was read for it."
+        f"{write(one.most)}. No private record was read for it{bought}."
     )
     return [(write(one.mean), text)]
 

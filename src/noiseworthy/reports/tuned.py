@@ -42,7 +42,7 @@ def page_of(said: Description, records: int, tests: int, scores: Scores, limits:
 
 def finding(said: Description, scores: Scores, limits: Limits) -> str:
     """The three scores in a sentence without its full stop; whether they are told apart."""
-    told = ", ".join(f"{NAMES[name]} {_written(said, value)}" for name, value in scores.items())
+    told = ", ".join(f"{NAMES[name]} {unit(said)}{_written(said, value)}" for name, value in scores.items())
     low, high = limits["tuned"]
     others = " and ".join(NAMES[name] for name in ("alone", "shared") if not low <= scores[name] <= high)
     chance = f"beyond chance of {others}" if others else "these records do not tell them apart"
@@ -79,6 +79,11 @@ def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
     elif (least := min(scores.values())) < -1:
         axes.set_xlim(max(np.nanmax([*scores.values()]) - 2.5, least), 1.0)
     return figure
+
+
+def unit(said: Description) -> str:
+    """What is written before a score that does not say by itself what it is."""
+    return "R² " if said.classes is None else ""
 
 
 def _name(said: Description) -> str:

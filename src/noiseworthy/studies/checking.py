@@ -24,7 +24,7 @@ from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.studies.opening import default_model, open_federation
+from noiseworthy.studies.opening import check_clients, default_model, open_federation
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.own import is_own
@@ -101,7 +101,10 @@ def check_study(study: Study) -> Checked:
 
     source = study.located(table.data)
     checked = _checked(table, source, study.counted_columns, study.task, deal, _terms_of(study))
-    said = [finding for federation in dealt for finding in _own_model(study, federation)]
+    said = [
+        finding for federation in dealt
+        for finding in (*_numbers_of_clients(study, federation), *_own_model(study, federation))
+    ]  # fmt: skip
     return replace(checked, findings=[*checked.findings, *said])
 
 
@@ -229,6 +232,17 @@ def _together(each: NDArray, at_most: int) -> Finding:
         f"{who} with {records}, up to {each.max()} of one; all of a person, {at_most} at most, are clipped "
         "together, count once, and are what the budget protects",
     )
+
+
+def _numbers_of_clients(study: Study, federation: Federation) -> list[Finding]:
+    """Whether budgets and other numbers are those of the clients that the records have."""
+    try:
+        check_clients(study, federation)
+    except (ConfigError, InvalidInput) as error:
+        return [
+            refused("", "the study says of clients what does not fit those of the records", None, str(error))
+        ]
+    return []
 
 
 def _own_model(study: Study, federation: Federation) -> list[Finding]:

@@ -16,6 +16,7 @@ from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies.class_weights import names_of_classes
+from noiseworthy.studies.flags import flags
 from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
@@ -46,7 +47,8 @@ def deliver(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[in
     measured = {} if scores is None else {"metrics": strict_json(scores.model_dump())}
     told = coefficients_in(folder, view(record), kept.description)
     said = {} if told is None else {"coefficients": told}
-    return {**record, **said, "training": {**record["training"], **measured}}
+    training = {**record["training"], **measured}
+    return {**record, **said, "training": {**training, "flags": flags(record, training)}}
 
 
 def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int]) -> Kept | None:

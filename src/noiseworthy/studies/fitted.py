@@ -49,7 +49,7 @@ def explained(
     if not points:
         return decision
     start = np.mean([untrained_score(proxy) for proxy in bench.proxies(found.treatment)])
-    guess = WhatIf.of(fit(points, float(start)), _tried(found, points))
+    guess = WhatIf.of(fit(points, float(start)), _tried(found, points), bench.facts.own_epsilon)
     # the untrained loss; labels that are numbers are of unknown variance
     unit = 1.0 if bench.facts.classes is None else float(np.log(bench.facts.classes))
     return replace(

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseworthy.data import Federation
+from noiseworthy.model.metrics import Metrics
 from noiseworthy.studies.decision import Decision
 
 WIDER = 1.25
 """Factor by which a measured loss may lie outside what trials gave on the public data sets."""
 POINTS = 0.05
 """What an accuracy or R^2 may lie outside of it."""
+_ROUNDING = 1e-6
+"""Relative difference of scores and losses in float32 that is none."""
 Record = dict[str, Any]
 
 
@@ -79,7 +82,7 @@ def flags(record: Record, training: Record) -> list[str]:
 
     Args:
         record: of the plan, with `foretold` if trials foretold anything.
-        training: its curves over seeds, `untrained_loss` and `prior`.
+        training: its curves over seeds, `untrained_loss` and `prior`, and `metrics` once its model is scored.
 
     Example:
         >>> ended = {"loss": [[0.69, 0.7]], "accuracy": [[0.5, 0.52]], "untrained_loss": 0.69, "prior": 0.5}
@@ -94,7 +97,9 @@ def flags(record: Record, training: Record) -> list[str]:
     if record.get("study", {}).get("task", {}).get("class_weights"):
         end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
-    return _useless(end, regression) + ([] if said is None else _contradicted(said, end, regression))
+    metrics = None if (scores := training.get("metrics")) is None else Metrics.model_validate(scores)
+    found = _useless(end, regression) + ([] if metrics is None else _constant(end, metrics))
+    return found + ([] if said is None else _contradicted(said, end, regression))
 
 
 def _known(values: Sequence[float | None]) -> bool:
@@ -108,16 +113,35 @@ def _useless(end: _End, regression: bool) -> list[str]:
         found.append(
             f"Training did not help: test loss {_loss(end.loss)} against {_loss(end.untrained)} untrained."
         )
-    if end.score is not None and regression and end.score < 0:
+    if end.score is not None and regression and end.score <= 0:
         found.append(
-            f"Worse than a constant: R² is {end.score:.2f} on the test records, and 0 for always answering "
-            "their mean."
+            f"{'Worse' if end.score < 0 else 'No better'} than a constant: R² is {end.score:.2f} on the test "
+            "records, and 0 for always answering their mean."
         )
     # scores are float32, which may round what equals the share of a class to below it
-    if end.score is not None and end.prior is not None and end.score < end.prior * (1 - 1e-6):
+    if end.score is not None and end.prior is not None and end.score < end.prior * (1 - _ROUNDING):
         found.append(
             f"Worse than a constant: test accuracy is {end.score:.1%}, and {end.prior:.1%} for always "
             "answering the most frequent class."
+        )
+    return found
+
+
+def _constant(end: _End, metrics: Metrics) -> list[str]:
+    """Whether classes are answered no better than by their shares, or all records alike."""
+    found, shares, accuracy, balanced = [], metrics.constant_loss, metrics.accuracy, metrics.balanced_accuracy
+    if accuracy is None or balanced is None:
+        return found
+    if shares is not None and shares * (1 - _ROUNDING) <= end.loss < end.untrained:
+        found.append(
+            f"No better than the shares of the classes: test loss {_loss(end.loss)} against {_loss(shares)} "
+            "for always answering them."
+        )
+    most, even = metrics.prior_accuracy or 0.0, metrics.prior_balanced_accuracy or 0.0
+    if max(abs(accuracy - most), abs(balanced - even)) < _ROUNDING:
+        found.append(
+            f"One answer for all: accuracy {accuracy:.1%} and balanced accuracy {balanced:.1%} of the model "
+            "are those of always answering the most frequent class."
         )
     return found
 

@@ -238,6 +238,7 @@ class Prepared:
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
             record_size=None if federation.schema is None else record_size(federation.schema),
+            stated_epsilon=None if self.ranges is None else float(self.ranges.budget.epsilon.max()),
         )  # fmt: skip
 
 

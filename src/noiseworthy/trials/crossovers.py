@@ -122,7 +122,7 @@ def what_if(bench: Bench, entry: Entry, deadline: Deadline) -> WhatIf | None:
     if not points:
         return None
     start = np.mean([untrained_score(proxy) for proxy in bench.proxies(winner.treatment)])
-    return WhatIf.of(fit(points, float(start)), entry.found.plan)
+    return WhatIf.of(fit(points, float(start)), entry.found.plan, bench.facts.own_epsilon)
 
 
 def anchored(guess: WhatIf, curve: Curve, measured: float) -> Curve:

@@ -65,6 +65,7 @@ class PublicFacts:
         model: the settings of the model in words, by which results are kept; empty keeps none.
         columns: what the numbers of a record are, where a schema says it.
         record_size: norm of a record that its columns suggest, where all have public ranges.
+        stated_epsilon: greatest of the study, where `problem` holds what is left of it after what was bought.
     """
 
     problem: Problem
@@ -84,6 +85,12 @@ class PublicFacts:
     model: str = ""
     columns: tuple[Block, ...] = ()
     record_size: float | None = None
+    stated_epsilon: float | None = None
+
+    @property
+    def own_epsilon(self) -> float:
+        """Greatest epsilon of a client as the study states it."""
+        return self.stated_epsilon or float(self.problem.budget.epsilon.max())
 
     def told_before(self, treatment: Treatment | None) -> BoughtRanges | None:
         """What clients tell before training for a treatment, and pay for; not yet what they say."""

@@ -13,7 +13,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, of_each
-from noiseworthy.trials.facts import MOST_CLIENTS
+from noiseworthy.trials.facts import MOST_CLIENTS, PublicFacts
 from noiseworthy.trials.landscape import scaled
 from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.spaces import Space
@@ -31,7 +31,8 @@ class Otherwise(NamedTuple):
 
     Attributes:
         way: what is otherwise.
-        value: owners in all, or the epsilon of the owner that has most; 0 of noise that is summed.
+        value: owners in all, or the epsilon that a study states of the owner that has most; 0 of noise that
+            is summed.
         gain: score, mean over public data and typical owners.
     """
 
@@ -57,7 +58,7 @@ def otherwise(bench: Bench, space: Space, winner: Candidate, enough: float) -> t
         enough: gain in score to look for.
     """
     found: dict[Way, Otherwise] = {}
-    for way, value, changed in _cases(bench.facts.problem, bool(method(space.algorithm).reads)):
+    for way, value, changed in _cases(bench.facts, bool(method(space.algorithm).reads)):
         if way not in found or found[way].gain <= enough:
             gain = _gain(bench, space, winner, changed)
             if gain is not None:
@@ -65,12 +66,16 @@ def otherwise(bench: Bench, space: Space, winner: Candidate, enough: float) -> t
     return tuple(found.values())
 
 
-def _cases(problem: Problem, reads: bool) -> Iterator[tuple[Way, float, Callable[[Proxy], Proxy]]]:
-    n, epsilon = problem.n_clients, float(problem.budget.epsilon.max())
+def _cases(facts: PublicFacts, reads: bool) -> Iterator[tuple[Way, float, Callable[[Proxy], Proxy]]]:
+    problem, n = facts.problem, facts.problem.n_clients
     for crowd in CROWDS:
         yield "owners", n * crowd, lambda one, by=crowd: replace(one, noise_factor=one.noise_factor / by**0.5)
     for budget in BUDGETS:
-        yield "epsilon", epsilon * budget, lambda one, by=budget: _with(one, scaled(one.facts.problem, by))
+        yield (
+            "epsilon",
+            facts.own_epsilon * budget,
+            lambda one, by=budget: _with(one, scaled(one.facts.problem, by)),
+        )
     summed = Trust("secure-sum")
     if problem.trust == Trust() and not reads and summed.least_cohort <= n <= MOST_CLIENTS:
         yield "secure-sum", 0.0, lambda one: _with(one, replace(one.facts.problem, trust=summed))

@@ -29,7 +29,7 @@ COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
 """Resources, or uploads per client, times those of the plan."""
 _PLACES = 16
 """Numbers of rounds that are compared."""
-_ROUNDING, _SLACK = 1e-9, 1e-6
+_SLACK = 1e-6
 
 Real = NDArray[np.float64]
 
@@ -114,24 +114,28 @@ class WhatIf:
         plan: of the study, for the private federation, under the clip that was trialled.
         works: E, tau or p that were trialled.
         rounds: of the trials, least and most.
+        own_epsilon: greatest of a client as the study states it, in whose terms others are told: what is
+            bought before training is paid for in proportion.
     """
 
     bound: FittedBound
     plan: Plan
     works: tuple[float, ...]
     rounds: tuple[int, int]
+    own_epsilon: float
 
     @classmethod
-    def of(cls, bound: FittedBound, plan: Plan) -> WhatIf:
-        """From a bound and the plan that it was fitted around."""
+    def of(cls, bound: FittedBound, plan: Plan, own_epsilon: float | None = None) -> WhatIf:
+        """From a bound and the plan that it was fitted around, whose budget is the study's unless told."""
         counts = bound.trials
         works = tuple(np.unique(counts.work).tolist())
-        return cls(bound, plan, works, (int(counts.rounds.min()), int(counts.rounds.max())))
+        own = own_epsilon or float(plan.budget.epsilon.max())
+        return cls(bound, plan, works, (int(counts.rounds.min()), int(counts.rounds.max())), own)
 
     def epsilon(self) -> Curve:
         """Along the epsilon of the client that has most, all others in proportion."""
         points = [self.at(scaled(self.plan.problem, factor)) for factor in EPSILONS]
-        own = float(self.plan.budget.epsilon.max())
+        own = self.own_epsilon
         return _curve("epsilon", [own * factor for factor in EPSILONS], points, own)
 
     def clients(self) -> Curve:
@@ -167,10 +171,10 @@ class WhatIf:
         ]
 
     def price_of_points(self) -> list[tuple[float, float]]:
-        """Each further hundredth of accuracy with the epsilon it needs, from the study's accuracy on."""
+        """Each further hundredth of accuracy with the epsilon it needs, from the study's, rounded, on."""
         curve = self.epsilon()
         own = curve.accuracy[curve.x.index(curve.own)]
-        first, last = int(np.floor(100 * own + _ROUNDING)) + 1, int(np.floor(100 * max(curve.accuracy)))
+        first, last = round(100 * own) + 1, int(np.floor(100 * max(curve.accuracy)))
         steps = [hundredth / 100 for hundredth in range(first, last + 1)]
         return [(step, x) for step in steps if (x := curve.reaching(step)) is not None]
 
@@ -232,9 +236,10 @@ class WhatIf:
         points, problem = self.bound.points, self.plan.problem
         own = [point for point in points if point.factor == 1]
         best = {factor: _best([p for p in points if p.factor == factor]) for factor in REACHES}
-        epsilon = float(self.plan.budget.epsilon.max())
         return {
-            "epsilon": [[epsilon * factor, point.accuracy] for factor, point in best.items() if point],
+            "epsilon": [
+                [self.own_epsilon * factor, point.accuracy] for factor, point in best.items() if point
+            ],
             "clients": [[problem.n_clients, point.accuracy] for point in [best[1.0]] if point],
             "cost": [[_price(point.plan), point.accuracy] for point in own],
         }

@@ -203,12 +203,13 @@ class Schema(Table):
         plain = [_plain(one) for one in self.columns]
         return {one.pop("name"): one for one in plain}
 
-    def encode(self, table: Any, name: str = "the table") -> NDArray[np.float32]:
+    def encode(self, table: Any, name: str = "the table", *, trained: bool = False) -> NDArray[np.float32]:
         """Rows as numbers; columns that are no features need not be there.
 
         Args:
             table: columns of shape (n,) by name, or a frame.
             name: what the table is, for errors.
+            trained: whether a model takes columns as they are stated, so that records alone can be mended.
 
         Returns:
             Shape (n, d).
@@ -218,7 +219,7 @@ class Schema(Table):
         """
         columns = columns_of(table)
         readings = self.read(columns, name)
-        check_nothing_wrong(self.wrong(columns, readings), name)
+        check_nothing_wrong(self.wrong(columns, readings, trained=trained), name)
         return self.encoded(readings)
 
     def encode_labels(
@@ -281,22 +282,27 @@ class Schema(Table):
         check_nothing_wrong(said, name)
         return {one.name: one.read(columns[one.name]) for one in wanted}
 
-    def wrong(self, columns: Mapping[str, NDArray], readings: Mapping[str, Reading]) -> list[str]:
+    def wrong(
+        self, columns: Mapping[str, NDArray], readings: Mapping[str, Reading], *, trained: bool = False
+    ) -> list[str]:
         """What cannot be used of columns that were read, a sentence each; values are among what is said."""
         known = {one.name: one for one in self.learned}
         return [
-            said for name, read in readings.items() for said in _complaints(known[name], columns[name], read)
-        ]
+            said for name, read in readings.items()
+            for said in _complaints(known[name], columns[name], read, trained)
+        ]  # fmt: skip
 
     def _named(self, kind: type[Column]) -> str | None:
         return next((one.name for one in self.columns if isinstance(one, kind)), None)
 
 
-def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading) -> list[str]:
+def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading, trained: bool) -> list[str]:
     """What is wrong with the values of a column, in a sentence each without a full stop."""
     said, gaps, strange = [], read.wrong & read.gap, read.wrong & ~read.gap
     if np.any(gaps):
-        said.append(f"column {column.name!r} has {many(gaps, 'missing value')}; {column.remedy_of_gaps}")
+        fixed = f"the model takes none: mend or leave out such records, from record {np.argmax(gaps) + 1} on"
+        remedy = fixed if trained else column.remedy_of_gaps
+        said.append(f"column {column.name!r} has {many(gaps, 'missing value')}; {remedy}")
     if np.any(thousands := with_thousands(column, values, strange)):
         first = int(np.argmax(thousands))
         said.append(
@@ -304,10 +310,11 @@ def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading
             f"as {values[first]!r} in record {first + 1}; {UNPARTED}"
         )
     if np.any(strange := strange & ~thousands):
-        first = key(values[int(np.argmax(strange))])
+        first = key(values[place := int(np.argmax(strange))])
+        fixed = f"the model takes no others: mend or leave out such records, from record {place + 1} on"
         said.append(
             f"column {column.name!r} has {many(strange, 'value')} other than {column.expected}, such as "
-            f"{shown(first)!r}{nearest(first, column.known)}; {column.remedy}"
+            f"{shown(first)!r}{nearest(first, column.known)}; {fixed if trained else column.remedy}"
         )
     return said
 
