@@ -171,14 +171,14 @@ def test_a_simulation_says_so_in_its_plan_and_is_never_deployed(run, tmp_path):
     run("init", "wards.csv", "--simulation")
     study = load_study(tmp_path / "study.toml")
     federation = open_federation(study)
-    (said,) = read_off(study.federation, federation)
+    (said,) = read_off(study, federation)
     assert said.startswith(
         "This study is a simulation: ranges, values and classes of [columns] were read off"
     )
     with pytest.raises(ConfigError, match="nothing is deployed"):
-        check_nothing_is(study.federation, federation)
+        check_nothing_is(study, federation)
     stated = study.federation.model_copy(update={"simulation": False})
-    assert read_off(stated, federation) == ()
+    assert read_off(study.model_copy(update={"federation": stated}), federation) == ()
     assert "simulation" not in stated.model_dump()
 
 
