@@ -177,7 +177,7 @@ def ask(
 ) -> None:
     """Ask connected owners for their terms, and write them to a file that a study names as its data."""
     from noiseworthy import _validate as check
-    from noiseworthy.data.owners import write_owners
+    from noiseworthy.data.owners import owners_misfit, write_owners
     from noiseworthy.deploy.correspondence import all_introduced, introduced
     from noiseworthy.deploy.owners import Standing
     from noiseworthy.reports.network import status_table
@@ -191,8 +191,10 @@ def ask(
             "no owner's gateway answers; start gateways and nodes, then ask again (noiseworthy deploy status "
             "tells which nodes are connected)"
         )
-    write_owners(file, abouts)
     out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
+    if misfit := owners_misfit(abouts):
+        raise GatewayError(f"{misfit}; {file} was not written")
+    write_owners(file, abouts)
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
 
 

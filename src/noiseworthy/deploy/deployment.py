@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from noiseworthy.data import Federation
-from noiseworthy.data.owners import columns_misfit
+from noiseworthy.data.owners import Labels, columns_misfit, labels_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
@@ -140,9 +140,10 @@ class Deployment:
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
 
     def _check_records(self, about: About, size: int) -> None:
-        federation, columns = self.federation, self.prepared.study.columns
-        digest = None if columns is None else columns.digest
-        check_records(about, size, federation.record_shape, federation.classes, digest)
+        federation, study = self.federation, self.prepared.study
+        digest = None if study.columns is None else study.columns.digest
+        labels = study.federation.classes
+        check_records(about, size, federation.record_shape, federation.classes, digest, labels)
 
 
 def check_trust(plan: Plan) -> None:
@@ -183,7 +184,8 @@ def check_asked(file: PlanFile, about: About) -> None:
         )
     place = facts["clients"].index(name)
     size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
-    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
+    labels = file.made_for["study"]["federation"].get("classes")
+    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns, labels)
     model = approved(file.task["model"] or default_model(facts["classes"]), file.task.get("model_digest"))
     encoder = asked_encoder(file.task.get("features"), file.task.get("encoder_digest"))
     if why := Demand.of(file.plan, model, place, encoder).misfit(about):
@@ -196,12 +198,13 @@ def asked_encoder(features: str | None, digest: str | None) -> str | None:
 
 
 def check_records(
-    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None
-) -> None:
+    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None,
+    labels: Labels | None = None,
+) -> None:  # fmt: skip
     """Refuse an owner whose records are not those that were planned for.
 
     Raises:
-        GatewayError: another number of records, other columns, another shape or other classes.
+        GatewayError: another number of records, other columns, another shape, other classes or their order.
     """
     if about.records != size:
         raise GatewayError(
@@ -215,6 +218,8 @@ def check_records(
             f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
             f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
         )
+    if misfit := labels_misfit(about.client, about.labels, labels):
+        raise GatewayError(misfit)
 
 
 def model_of(prepared: Prepared) -> str:

@@ -50,6 +50,17 @@ def test_a_plan_beyond_the_owners_file_is_refused(said, file, gateway_of, tmp_pa
         _check_plan(tmp_path / FILE, gateway_of(**BEYOND[said]))
 
 
+def test_a_plan_for_classes_in_another_order_is_refused(file, gateway_of, tmp_path):
+    opened, study = gateway_of(federation={"classes": ["0", "1"]}), file.made_for["study"]["federation"]
+    study["classes"] = [0, 1]
+    file.save(tmp_path)
+    _check_plan(tmp_path / FILE, opened)
+    study["classes"] = [1, 0]
+    replace(file).save(tmp_path)
+    with pytest.raises(GatewayError, match="file has classes 0, 1 in this order, the study 1, 0"):
+        _check_plan(tmp_path / FILE, opened)
+
+
 def test_a_plan_for_other_records_is_refused(file, gateway_of, tmp_path):
     """Noise that was calibrated for more records hides fewer of them."""
     problem = replace(file.plan.problem, sizes=file.plan.problem.sizes + np.array([0, 1, 0, 0, 0]))

@@ -1,0 +1,54 @@
+"""Commands of a deployment's server, with owners within reach of a call."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from direct import Direct
+
+from noiseworthy.cli import deploying
+from noiseworthy.deploy import correspondence
+from noiseworthy.deploy.gateway.messages import About, pack_reply
+
+
+def about(client: str, **changed) -> About:
+    fields = {
+        "client": client, "data_set": "wards", "records": 90, "record_shape": (3,), "classes": 2,
+        "mechanism": "gaussian", "epsilon": 4.0, "delta": 1e-5, "unit": "record", "noise_floor": 1.0,
+        "algorithms": ["fedsgd-dpc"], "models": ["logistic"], "most_releases": 20, "most_parameters": 3,
+        "most_local_steps": 1, "head": "0:" + 64 * "0", "spent": 0.0, "leased": 0.0,
+    }  # fmt: skip
+    return About(**fields | changed)
+
+
+@pytest.fixture
+def telling(monkeypatch):
+    """Owners who tell of themselves behind a superlink."""
+    monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
+
+    def behind(*abouts: About) -> None:
+        answers = {one.client: lambda _, one=one: pack_reply(one) for one in abouts}
+
+        @contextmanager
+        def exchange(_):
+            yield Direct(answers)
+
+        monkeypatch.setattr(deploying, "_exchange", exchange)
+
+    return behind
+
+
+def test_owners_who_list_their_classes_in_another_order_are_named_when_they_are_asked(run, telling, tmp_path):
+    """Trained together, they lost half of what they could gain, and whole budgets."""
+    file = tmp_path / "owners.json"
+    words = ("deploy", "ask", tmp_path, file, "--owner", "north", "--owner", "south")
+    telling(about("north", labels=("no", "yes")), about("south", labels=("yes", "no")))
+    asked = run(*words)
+    assert asked.code == 2
+    assert "south has labels ('yes', 'no'), north has ('no', 'yes'); owners of one training must" in asked.err
+    assert "was not written" in asked.err
+    assert not file.exists()
+    telling(about("north", labels=("no", "yes")), about("south", labels=("no", "yes")))
+    assert run(*words).code == 0
+    assert file.exists()
