@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +11,7 @@ from direct import Direct
 from noiseworthy.cli import deploying
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.gateway.messages import About, pack_reply
+from noiseworthy.errors import GatewayError
 
 
 def about(client: str, **changed) -> About:
@@ -52,3 +54,21 @@ def test_owners_who_list_their_classes_in_another_order_are_named_when_they_are_
     telling(about("north", labels=("no", "yes")), about("south", labels=("no", "yes")))
     assert run(*words).code == 0
     assert file.exists()
+
+
+class Noticed(Direct):
+    """An exchange that logs what it sees at its nodes, as the one of Flower's does."""
+
+    @property
+    def clients(self):
+        for words in ("no gateway answers; start it with noiseworthy gateway", "its key is not that owner's"):
+            logging.getLogger("noiseworthy.deploy.flower.exchange").warning("node %s: %s", "north-1", words)
+        return super().clients
+
+
+def test_what_is_told_of_an_owner_is_not_logged_too(caplog):
+    """The same fault was told twice, by the node's name and by the owner's."""
+    with pytest.raises(GatewayError, match="north does not answer: no gateway answers; start it"):
+        deploying._waited_for(Noticed({}), ["north"], 0.5)
+    assert {record.getMessage() for record in caplog.records} == {"node north-1: its key is not that owner's"}
+    assert not logging.getLogger("noiseworthy.deploy.flower.exchange").filters

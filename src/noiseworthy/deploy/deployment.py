@@ -118,12 +118,19 @@ class Deployment:
         place, task = self.federation.clients.index(client), self.prepared.study.task
         return Demand.of(self.plan, model, place, asked_encoder(task.features, task.encoder_digest))
 
-    def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
+    @property
+    def fewest(self) -> int:
+        """Owners without whom no round can be made: half of those who are asked, or all but the dropouts."""
+        asked, trust = self.plan.clients_per_round, self.plan.problem.trust
+        return asked - trust.dropouts if trust.sums_itself else (asked + 1) // 2
+
+    def check_owners(self, abouts: list[About], *, resume: bool = False, fewest: int | None = None) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
 
         Args:
             abouts: what owners tell.
             resume: a part of what is spent was spent by this training.
+            fewest: clients who must be there; None for all of them.
 
         Raises:
             GatewayError: clients that are missing, hold other records than were planned for, or do not allow
@@ -131,9 +138,11 @@ class Deployment:
         """
         there = {about.client: about for about in abouts}
         missing = [name for name in self.federation.clients if name not in there]
-        if missing:
+        if missing and (fewest is None or len(there) < fewest):
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
+            if name in missing:
+                continue
             self._check_records(there[name], size)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
