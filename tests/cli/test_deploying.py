@@ -72,3 +72,12 @@ def test_what_is_told_of_an_owner_is_not_logged_too(caplog):
         deploying._waited_for(Noticed({}), ["north"], 0.5)
     assert {record.getMessage() for record in caplog.records} == {"node north-1: its key is not that owner's"}
     assert not logging.getLogger("noiseworthy.deploy.flower.exchange").filters
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1"])
+def test_a_port_that_is_none_is_refused_before_anything_is_started(run, tmp_path, port):
+    """It ended in a traceback, and a superlink stayed registered."""
+    said = run("deploy", "link", tmp_path / "ward", "--port", port)
+    assert said.code == 2
+    assert "port" in said.err
+    assert not (tmp_path / "ward").exists()

@@ -145,7 +145,7 @@ def down(study: StudyFile, folder: Folder = None) -> None:
 def link(
     folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
     host: Annotated[list[str] | None, typer.Option(help="name or address of this machine")] = None,
-    port: Annotated[int, typer.Option(help="that owners' nodes connect to")] = _PORT,
+    port: Annotated[int, typer.Option(help="that owners' nodes connect to", min=1, max=65535)] = _PORT,
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
     check_installed()
