@@ -126,9 +126,9 @@ class Gateway:
         DeployedNoise(owner.budget.mechanism, 1.0)
         account, path = owner.account, owner.files.ledger
         holding = Holding.load(owner.federation, owner.owner.client, owner.rows)
-        make_private(path)
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
+            make_private(path)  # not before: it may have been another file
             (number,) = ledger.enrol([account])
             sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
         except BaseException:
