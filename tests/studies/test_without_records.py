@@ -377,6 +377,16 @@ def test_an_owner_whose_classes_are_in_another_order_is_named(known, deployment)
     deployment.check_owners(abouts_with(known, labels=None))
 
 
+@pytest.mark.parametrize("what", MISFITS)
+def test_no_owner_is_to_change_what_it_cannot(known, deployment, what):
+    """A lifetime budget is what its ledger holds: what is spent of it was to be changed in a file."""
+    with pytest.raises(GatewayError) as raised:
+        deployment.check_owners(abouts_with(known, **MISFITS[what][0]))
+    budget = what in ("epsilon", "delta", "spent")
+    assert ("a lifetime budget does not grow" in str(raised.value)) == budget
+    assert ("have the owner change its file" in str(raised.value)) == (not budget and what != "shape")
+
+
 def test_terms_that_just_fit_do(known, deployment):
     """The edge of every number: what the plan asks for, and not a bit more."""
     demand: Demand = deployment.demand_of("north")

@@ -145,8 +145,11 @@ class Deployment:
                 continue
             self._check_records(there[name], size)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
-            if why := self.demand_of(name).misfit(there[name], spent):
+            demand = self.demand_of(name)
+            if why := demand.misfit(there[name]):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+            if why := demand.unpaid(there[name], spent):
+                raise GatewayError(f"{name} {why}")
 
     def _check_records(self, about: About, size: int) -> None:
         federation, study = self.federation, self.prepared.study
@@ -197,8 +200,11 @@ def check_asked(file: PlanFile, about: About) -> None:
     check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns, labels)
     model = approved(file.task["model"] or default_model(facts["classes"]), file.task.get("model_digest"))
     encoder = asked_encoder(file.task.get("features"), file.task.get("encoder_digest"))
-    if why := Demand.of(file.plan, model, place, encoder).misfit(about):
+    demand = Demand.of(file.plan, model, place, encoder)
+    if why := demand.misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
+    if why := demand.unpaid(about):
+        raise GatewayError(f"{name} {why}")
 
 
 def asked_encoder(features: str | None, digest: str | None) -> str | None:
