@@ -289,13 +289,19 @@ def _waited_for(
     from noiseworthy.deploy.correspondence import introduced
 
     log, lines = logging.getLogger("noiseworthy.deploy.flower.exchange"), []
-    log.addFilter(lines.append)  # none is printed before it is known whether it is told below
+
+    def held(line: logging.LogRecord) -> bool:
+        """Print none before it is known whether it is told below."""
+        lines.append(line)
+        return False
+
+    log.addFilter(held)
     try:
         abouts = introduced(exchange, owners, patience)
         missing = [name for name in owners if name not in {about.client for about in abouts}]
         told = "; ".join(f"{name} does not answer: {exchange.absent(name)}" for name in missing)
     finally:
-        log.removeFilter(lines.append)
+        log.removeFilter(held)
     for line in lines:
         if str(line.args[-1]) not in told:
             log.handle(line)

@@ -210,7 +210,7 @@ class Gateway:
             models=allowed.names, encoders=[f"{name}@{digest}" for name, digest in allowed.encoders.items()],
             columns=owner.columns and owner.columns.digest, sums=owner.secure_sum and owner.secure_sum.told,
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE), classes=holding.classes,
-            labels=(listed := owner.federation.classes) and tuple(map(str, listed)),
+            labels=tuple(map(str, listed)) if (listed := owner.federation.classes) else None,
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE), record_shape=holding.record_shape,
         )  # fmt: skip
 
