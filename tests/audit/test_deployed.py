@@ -23,7 +23,7 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.deploy.rehearsal import RECORDS, World, made_up, questions
-from noiseworthy.deploy.self_audit import self_audit
+from noiseworthy.deploy.self_audit import _attack_checks, self_audit
 from noiseworthy.errors import GatewayError, InvalidInput, UserError
 from noiseworthy.methods import rows
 from noiseworthy.privacy import grid_mechanism, sums
@@ -96,6 +96,24 @@ def test_a_sound_installation_passes_and_much_of_what_it_charges_is_proven(tmp_p
     assert one.charged == pytest.approx((5.0 if not budget else 2.0), rel=0.02)
     assert 0.5 * one.charged < one.proven < one.charged
     assert {check.name for check in made.checks} == {"bound", "noise", "price", "replay", "floor", "budget"}
+
+
+def test_more_than_was_charged_that_accuses_nobody_is_said_to_be_chance(tmp_path, seeded):
+    """Its verdict was that of 3.06 that was charged an attack proves 3.1, and nothing speaks against it."""
+    owner = owner_of(tmp_path)
+    made = self_audit(owner, trials=60, seconds=np.inf)
+    (one,) = made.attacks
+    assert not one.lucky
+    assert "--trials" not in made.verdict + made.checks[0].says
+    lucky = replace(made, attacks=(replace(one, charged=0.99 * one.proven),))
+    assert lucky.passed
+    said = (
+        "fedsgd-dpc shows more than was charged with 95 % confidence, as one attack in 20 on a sound one may"
+    )
+    assert f"{said}; try more --trials" in lucky.verdict
+    check = _attack_checks([*lucky.attacks], owner)[0]
+    assert check.passed
+    assert said in check.says
 
 
 def test_every_algorithm_that_is_allowed_is_attacked(tmp_path, seeded):

@@ -127,6 +127,13 @@ WRONG = {
     "one name": (entries(client="north"), "two owners called north; one of them must take another name"),
     "other shape": (entries(record_shape=[4]), r"south has record_shape \(4,\), north has \(3,\)"),
     "other classes": (entries(classes=3), "south has classes 3, north has 2"),
+    "other order of classes": (
+        [
+            terms(name, labels=labels).model_dump(mode="json")
+            for name, labels in (("north", ("no", "yes")), ("south", ("yes", "no")))
+        ],
+        r"south has labels \('yes', 'no'\), north has \('no', 'yes'\); .* must agree on it",
+    ),
     "other noise": (entries(mechanism="laplace"), "south has mechanism laplace, north has gaussian"),
     "other unit": (entries(unit="client"), "south has unit client, north has record"),
     "no owner": ([entries()[0], 3], "owner 2: Input should be"),
@@ -168,6 +175,23 @@ def test_a_missing_key_and_a_file_that_is_no_json_are_named(tmp_path):
 def test_test_records_of_another_kind_are_refused(file, table, columns, words):
     with pytest.raises(DataError, match=words):
         federation_of_owners(file, table, columns)
+
+
+def test_classes_in_another_order_than_the_owners_are_refused(tmp_path, table):
+    """Half of the gain was lost without a word, and the owner's model inverted."""
+    path = tmp_path / "owners.json"
+    write_owners(path, [terms("north", labels=("no", "yes")), terms("south")])
+    with pytest.raises(DataError, match="north's file has classes no, yes in this order, the study yes, no;"):
+        federation_of_owners(path, table, Columns(classes=("yes", "no")))
+    assert federation_of_owners(path, table, COLUMNS).classes == 2
+
+
+def test_a_file_that_lists_no_classes_is_that_of_before(file):
+    """Whether they are in the same order is not known then."""
+    told = json.loads(file.read_text())
+    assert not any("labels" in one for one in told)
+    write_owners(file, [terms("east", labels=("a", "b")), *read_owners(file)])
+    assert [one.labels for one in read_owners(file)] == [("a", "b"), None, None]
 
 
 def test_numbers_to_predict_are_stated_as_such(tmp_path, table):

@@ -185,6 +185,7 @@ def test_what_owners_tell_is_sorted_and_holds_nothing_that_changes(known):
     told = json.loads((known.server / "owners.json").read_text())
     assert [(one["client"], one["records"]) for one in told] == list(SITES.items())
     assert all(one["record_shape"] == [30] and one["classes"] == 2 for one in told)
+    assert [one["labels"] for one in told] == 3 * [CLASSES]
     assert not any({"head", "spent"} & one.keys() for one in told)
 
 
@@ -367,6 +368,23 @@ def test_terms_that_do_not_fit_are_named_with_their_owner(known, deployment, wha
     changed, words = MISFITS[what]
     with pytest.raises(GatewayError, match=f"^north {words}"):
         deployment.check_owners(abouts_with(known, **changed))
+
+
+def test_an_owner_whose_classes_are_in_another_order_is_named(known, deployment):
+    """It trained on inverted labels, and nobody said a word. One of before tells no order and trains on."""
+    with pytest.raises(GatewayError, match=r"^north's file has classes benign, malignant in this order, the"):
+        deployment.check_owners(abouts_with(known, labels=("benign", "malignant")))
+    deployment.check_owners(abouts_with(known, labels=None))
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_no_owner_is_to_change_what_it_cannot(known, deployment, what):
+    """A lifetime budget is what its ledger holds: what is spent of it was to be changed in a file."""
+    with pytest.raises(GatewayError) as raised:
+        deployment.check_owners(abouts_with(known, **MISFITS[what][0]))
+    budget = what in ("epsilon", "delta", "spent")
+    assert ("a lifetime budget does not grow" in str(raised.value)) == budget
+    assert ("have the owner change its file" in str(raised.value)) == (not budget and what != "shape")
 
 
 def test_terms_that_just_fit_do(known, deployment):

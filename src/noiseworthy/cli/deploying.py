@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,7 +145,7 @@ def down(study: StudyFile, folder: Folder = None) -> None:
 def link(
     folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
     host: Annotated[list[str] | None, typer.Option(help="name or address of this machine")] = None,
-    port: Annotated[int, typer.Option(help="that owners' nodes connect to")] = _PORT,
+    port: Annotated[int, typer.Option(help="that owners' nodes connect to", min=1, max=65535)] = _PORT,
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
     check_installed()
@@ -177,22 +178,23 @@ def ask(
 ) -> None:
     """Ask connected owners for their terms, and write them to a file that a study names as its data."""
     from noiseworthy import _validate as check
-    from noiseworthy.data.owners import write_owners
-    from noiseworthy.deploy.correspondence import all_introduced, introduced
+    from noiseworthy.data.owners import owners_misfit, write_owners
+    from noiseworthy.deploy.correspondence import all_introduced
     from noiseworthy.deploy.owners import Standing
     from noiseworthy.reports.network import status_table
 
     check.positive("--patience", patience)
     with _exchange(folder.absolute()) as exchange, err.status("Waiting for owners"):
-        abouts = introduced(exchange, owner, patience) if owner else all_introduced(exchange, patience)
-        _check_there(exchange, owner or [], abouts)
+        abouts = _waited_for(exchange, owner, patience) if owner else all_introduced(exchange, patience)
     if not abouts:
         raise GatewayError(
             "no owner's gateway answers; start gateways and nodes, then ask again (noiseworthy deploy status "
             "tells which nodes are connected)"
         )
-    write_owners(file, abouts)
     out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
+    if misfit := owners_misfit(abouts):
+        raise GatewayError(f"{misfit}; {file} was not written")
+    write_owners(file, abouts)
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
 
 
@@ -276,14 +278,38 @@ def _run(study: Path, folder: Path | None) -> str:
     return f"noiseworthy deploy run {quote(str(study))}{place}"
 
 
-def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[About]) -> None:
-    """Refuse to go on without an owner, with the part that is missing of each.
+def _waited_for(
+    exchange: Exchange, owners: Sequence[str], patience: float, fewest: int | None = None
+) -> list[About]:
+    """What owners tell; who does not is told with the part that is missing, and refused where too few do.
 
     Raises:
-        GatewayError: one or more.
+        GatewayError: fewer owners than must be there, which by default are all.
     """
-    if missing := [name for name in owners if name not in {about.client for about in abouts}]:
-        raise GatewayError("; ".join(f"{name} does not answer: {exchange.absent(name)}" for name in missing))
+    from noiseworthy.deploy.correspondence import introduced
+
+    log, lines = logging.getLogger("noiseworthy.deploy.flower.exchange"), []
+
+    def held(line: logging.LogRecord) -> bool:
+        """Print none before it is known whether it is told below."""
+        lines.append(line)
+        return False
+
+    log.addFilter(held)
+    try:
+        abouts = introduced(exchange, owners, patience)
+        missing = [name for name in owners if name not in {about.client for about in abouts}]
+        told = "; ".join(f"{name} does not answer: {exchange.absent(name)}" for name in missing)
+    finally:
+        log.removeFilter(held)
+    for line in lines:
+        if str(line.args[-1]) not in told:
+            log.handle(line)
+    if missing and (fewest is None or len(abouts) < fewest):
+        raise GatewayError(told if fewest is None else f"{told}; at least {fewest} owners must be there")
+    if missing:
+        err.print(f"{told}. The training goes on without them.", soft_wrap=True, markup=False)
+    return abouts
 
 
 @contextmanager
@@ -306,7 +332,14 @@ def _trained(
 ) -> dict[str, Any]:  # fmt: skip
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.deploy.correspondence import delivered, introduced
-    from noiseworthy.deploy.deployed import check_approved, check_roster, final_model, train, with_network
+    from noiseworthy.deploy.deployed import (
+        check_approved,
+        check_roster,
+        final_model,
+        has_begun,
+        train,
+        with_network,
+    )
     from noiseworthy.deploy.known_ledgers import KnownLedgers
     from noiseworthy.deploy.rosters import roster_of
     from noiseworthy.model.folder import NAME as MODEL
@@ -316,10 +349,11 @@ def _trained(
 
     federation = deployment.federation
     check_roster(deployment, roster := roster_of(place))
+    # before the first round all of them must hold the price of the run
+    fewest = deployment.fewest if resume and has_begun(folder, deployment.mark) else None
     with err.status(f"Waiting for {federation.n_clients} owners"):
-        abouts = introduced(exchange, federation.clients, patience)
-    _check_there(exchange, federation.clients, abouts)
-    deployment.check_owners(abouts, resume=resume)
+        abouts = _waited_for(exchange, federation.clients, patience, fewest)
+    deployment.check_owners(abouts, resume=resume, fewest=fewest)
     if deployment.plan.problem.trust.sums_itself:
         check_approved(roster, abouts)
     known = KnownLedgers.of(place, abouts)
@@ -338,7 +372,7 @@ def _trained(
     record = with_network(planned.record(name), done, abouts, time.monotonic() - started)
     record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
-    known.note(abouts)
+    KnownLedgers.of(place, abouts).keep(done.told.heads)  # of those, too, who came back meanwhile
     offer = final_model(done.told.run, load_folder(folder))
     with err.status("Sending the model to its owners"):
         why = delivered(exchange, federation.clients, offer, patience / 4)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -22,8 +22,10 @@ from noiseworthy.errors import DataError
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
 
+Labels: TypeAlias = Sequence[str | int]
+"""Classes in their order, as files list them; they are compared as text."""
 _FILE = TypeAdapter(list[OwnerTerms])
-_COMMON = ("record_shape", "classes", "mechanism", "unit")
+_COMMON = ("record_shape", "classes", "labels", "mechanism", "unit")
 """What must be the same for all owners of a training."""
 
 
@@ -53,8 +55,8 @@ def read_owners(path: Path) -> list[OwnerTerms]:
     if not owners:
         raise DataError(f"{path} names no owners; {_REMEDY}")
     _check_names([one.client for one in owners], path)
-    for key in _COMMON:
-        _check_common(owners, key, path)
+    if misfit := owners_misfit(owners):
+        raise DataError(f"{path}: {misfit}")
     return owners
 
 
@@ -78,9 +80,10 @@ def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> F
     """
     owners = read_owners(path)
     shape, classes = owners[0].record_shape, owners[0].classes
-    schema = None if isinstance(columns, Columns) else columns
+    schema, labels = (None, columns.classes) if isinstance(columns, Columns) else (columns, None)
     for one in owners:
-        if misfit := columns_misfit(one.client, one.columns, schema and schema.digest):
+        misfit = columns_misfit(one.client, one.columns, schema and schema.digest)
+        if misfit := misfit or labels_misfit(one.client, one.labels, labels):
             raise DataError(f"{path}: {misfit}")
     test_x, test_y = _test_records(test, columns, shape, classes)
     sizes = np.array([one.records for one in owners], np.int64)
@@ -113,6 +116,26 @@ def columns_misfit(who: str, told: str | None, wanted: str | None) -> str:
     has = "has no [columns]" if told is None else f"has [columns] with the digest {told[:12]}"
     wants = "the study has none" if wanted is None else f"the study's have the digest {wanted[:12]}"
     return f"{who}'s file {has}, {wants}; state the same in both"
+
+
+def labels_misfit(who: str, told: Labels | None, wanted: Labels | None) -> str:
+    """Why an owner's classes are not a study's, in a sentence; empty where they are, or one is not listed.
+
+    Args:
+        who: name of the owner.
+        told: its classes in their order.
+        wanted: the study's.
+
+    Example:
+        >>> labels_misfit("south", ["yes", "no"], ["no", "yes"])
+        "south's file has classes yes, no in this order, the study no, yes; state the same in both"
+        >>> labels_misfit("south", ["0", "1"], [0, 1]), labels_misfit("south", None, ["no", "yes"])
+        ('', '')
+    """
+    has, wants = (", ".join(map(str, labels or ())) for labels in (told, wanted))
+    if told is None or wanted is None or has == wants:
+        return ""
+    return f"{who}'s file has classes {has} in this order, the study {wants}; state the same in both"
 
 
 @dataclass(frozen=True)
@@ -197,11 +220,13 @@ def _check_names(names: Sequence[str], path: Path) -> None:
         raise DataError(f"{path} has two owners called {twice[0]}; one of them must take another name")
 
 
-def _check_common(owners: Sequence[OwnerTerms], key: str, path: Path) -> None:
-    first, wanted = owners[0].client, getattr(owners[0], key)
-    for one in owners[1:]:
-        if (told := getattr(one, key)) != wanted:
-            raise DataError(
-                f"{path}: {one.client} has {key} {told}, {first} has {wanted}; owners of one training must "
-                "agree on it"
-            )
+def owners_misfit(owners: Sequence[OwnerTerms]) -> str:
+    """On what owners do not agree that all must have in common, in a sentence; empty where they do."""
+    for key in _COMMON:
+        # owners of before do not tell their labels, and regressions have none
+        told = [one for one in owners if key != "labels" or one.labels is not None]
+        for one in told[1:]:
+            if (its := getattr(one, key)) != (wanted := getattr(told[0], key)):
+                both = f"{one.client} has {key} {its}, {told[0].client} has {wanted}"
+                return f"{both}; owners of one training must agree on it"
+    return ""

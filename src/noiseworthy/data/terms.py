@@ -32,6 +32,7 @@ class OwnerTerms(BaseModel):
         most_parameters: of a model.
         most_local_steps: of one release.
         encoders: that records may pass first, by name and digest.
+        labels: the classes in their order, as text; None where the owner's file does not list them.
         columns: digest of the schema by which records become numbers; None where they are numbers already.
         sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
         server_adds_noise: whether uploads may leave without noise, for a trusted server to add it.
@@ -55,6 +56,7 @@ class OwnerTerms(BaseModel):
     most_parameters: int
     most_local_steps: int
     encoders: list[str] = Field(default=[], exclude_if=lambda encoders: not encoders)
+    labels: tuple[str, ...] | None = Field(default=None, exclude_if=lambda labels: labels is None)
     columns: str | None = None
     sums: tuple[str, int, bool] | None = Field(default=None, exclude_if=lambda sums: sums is None)
     server_adds_noise: bool = Field(default=False, exclude_if=lambda allowed: not allowed)

@@ -66,6 +66,11 @@ class Attacked:
         """Whether less is proven than was charged."""
         return self.accusation.scale <= 1
 
+    @property
+    def lucky(self) -> bool:
+        """Whether more is shown than was charged, and it does not accuse: one sound attack in 20 does so."""
+        return self.passed and self.proven > self.charged
+
 
 def worlds_of(owner: Owner, folder: Path) -> tuple[World, World]:
     """The two neighbouring data sets, absent and present, at the epsilon of the attack, without a floor."""

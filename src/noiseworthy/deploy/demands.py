@@ -70,15 +70,29 @@ class Demand:
             trust=plan.problem.trust, encoder=encoder,
         )  # fmt: skip
 
-    def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
+    def misfit(self, owner: OwnerTerms) -> str:
         """Why an owner's terms do not allow the plan, in words of the owner's file; empty if they do.
+
+        Args:
+            owner: its terms.
+        """
+        beyond = (self._beyond_kinds(owner), self._beyond_sums(owner), self._beyond_numbers(owner))
+        return next(chain(*beyond), "")
+
+    def unpaid(self, owner: OwnerTerms, spent: float = 0.0) -> str:
+        """Why an owner's budget does not pay for the plan, with the remedy; empty if it does.
 
         Args:
             owner: its terms.
             spent: part of its budget that other trainings have spent, or that is held for them, from 0 to 1.
         """
-        beyond = (self._beyond_kinds(owner), self._beyond_sums(owner), self._beyond_numbers(owner, spent))
-        return next(chain(*beyond), "")
+        if (1 - spent) * _whole(owner) >= (1 - _ROUNDING) * _whole(self):
+            return ""
+        return (
+            f"has {1 - spent:.1%} left of epsilon {owner.epsilon:g} at delta {owner.delta:g}, the plan "
+            f"spends epsilon {self.epsilon:g} at {self.delta:g}; state less [privacy] epsilon for it in the "
+            "study, because a lifetime budget does not grow"
+        )
 
     def _beyond_kinds(self, owner: OwnerTerms) -> Iterator[str]:
         if owner.mechanism != self.mechanism:
@@ -108,7 +122,7 @@ class Demand:
         if not shares:
             yield "has [secure_sum] without share_noise, and the plan counts on the noise of others"
 
-    def _beyond_numbers(self, owner: OwnerTerms, spent: float) -> Iterator[str]:
+    def _beyond_numbers(self, owner: OwnerTerms) -> Iterator[str]:
         for name, asked in (
             ("most_releases", self.releases),
             ("most_parameters", self.parameters),
@@ -118,11 +132,6 @@ class Demand:
                 yield f"has {name} {allowed}, the plan asks for {asked}"
         if self.noise < owner.noise_floor:
             yield f"has noise_floor {owner.noise_floor:g}, the plan's least noise is {self.noise:.4g}"
-        if (1 - spent) * _whole(owner) < (1 - _ROUNDING) * _whole(self):
-            yield (
-                f"has {1 - spent:.1%} left of epsilon {owner.epsilon:g} at delta {owner.delta:g}, the plan "
-                f"spends epsilon {self.epsilon:g} at {self.delta:g}"
-            )
 
 
 def _whole(terms: OwnerTerms | Demand) -> float:

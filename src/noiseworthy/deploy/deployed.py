@@ -154,6 +154,16 @@ def check_approved(roster: Roster | None, abouts: Sequence[About]) -> None:
             )
 
 
+def has_begun(folder: Path, mark: str) -> bool:
+    """Whether a run that is to go on has made a round, so that owners may be missing from then on.
+
+    Raises:
+        ResumeError: as `train` with `resume`.
+    """
+    _going_on(folder, mark)
+    return bool(RunState.kept_in(folder).rounds)
+
+
 def _going_on(folder: Path, mark: str) -> Checkpoint:
     """The checkpoint of a run over a network.
 

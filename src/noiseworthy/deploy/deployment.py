@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from noiseworthy.data import Federation
-from noiseworthy.data.owners import columns_misfit
+from noiseworthy.data.owners import Labels, columns_misfit, labels_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
@@ -118,12 +118,19 @@ class Deployment:
         place, task = self.federation.clients.index(client), self.prepared.study.task
         return Demand.of(self.plan, model, place, asked_encoder(task.features, task.encoder_digest))
 
-    def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
+    @property
+    def fewest(self) -> int:
+        """Owners without whom no round can be made: half of those who are asked, or all but the dropouts."""
+        asked, trust = self.plan.clients_per_round, self.plan.problem.trust
+        return asked - trust.dropouts if trust.sums_itself else (asked + 1) // 2
+
+    def check_owners(self, abouts: list[About], *, resume: bool = False, fewest: int | None = None) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
 
         Args:
             abouts: what owners tell.
             resume: a part of what is spent was spent by this training.
+            fewest: clients who must be there; None for all of them.
 
         Raises:
             GatewayError: clients that are missing, hold other records than were planned for, or do not allow
@@ -131,18 +138,24 @@ class Deployment:
         """
         there = {about.client: about for about in abouts}
         missing = [name for name in self.federation.clients if name not in there]
-        if missing:
+        if missing and (fewest is None or len(there) < fewest):
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
+            if name in missing:
+                continue
             self._check_records(there[name], size)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
-            if why := self.demand_of(name).misfit(there[name], spent):
+            demand = self.demand_of(name)
+            if why := demand.misfit(there[name]):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+            if why := demand.unpaid(there[name], spent):
+                raise GatewayError(f"{name} {why}")
 
     def _check_records(self, about: About, size: int) -> None:
-        federation, columns = self.federation, self.prepared.study.columns
-        digest = None if columns is None else columns.digest
-        check_records(about, size, federation.record_shape, federation.classes, digest)
+        federation, study = self.federation, self.prepared.study
+        digest = None if study.columns is None else study.columns.digest
+        labels = study.federation.classes
+        check_records(about, size, federation.record_shape, federation.classes, digest, labels)
 
 
 def check_trust(plan: Plan) -> None:
@@ -183,11 +196,15 @@ def check_asked(file: PlanFile, about: About) -> None:
         )
     place = facts["clients"].index(name)
     size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
-    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
+    labels = file.made_for["study"]["federation"].get("classes")
+    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns, labels)
     model = approved(file.task["model"] or default_model(facts["classes"]), file.task.get("model_digest"))
     encoder = asked_encoder(file.task.get("features"), file.task.get("encoder_digest"))
-    if why := Demand.of(file.plan, model, place, encoder).misfit(about):
+    demand = Demand.of(file.plan, model, place, encoder)
+    if why := demand.misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
+    if why := demand.unpaid(about):
+        raise GatewayError(f"{name} {why}")
 
 
 def asked_encoder(features: str | None, digest: str | None) -> str | None:
@@ -196,12 +213,13 @@ def asked_encoder(features: str | None, digest: str | None) -> str | None:
 
 
 def check_records(
-    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None
-) -> None:
+    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None,
+    labels: Labels | None = None,
+) -> None:  # fmt: skip
     """Refuse an owner whose records are not those that were planned for.
 
     Raises:
-        GatewayError: another number of records, other columns, another shape or other classes.
+        GatewayError: another number of records, other columns, another shape, other classes or their order.
     """
     if about.records != size:
         raise GatewayError(
@@ -215,6 +233,8 @@ def check_records(
             f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
             f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
         )
+    if misfit := labels_misfit(about.client, about.labels, labels):
+        raise GatewayError(misfit)
 
 
 def model_of(prepared: Prepared) -> str:

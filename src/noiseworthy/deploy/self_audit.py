@@ -51,6 +51,11 @@ TRIALS, SECONDS = 4_000, 45.0
 _MOST = 40
 """Releases after which the owner's own budget is no longer followed to its end."""
 
+_BEYOND = (
+    f"{{}} shows more than was charged with {100 * CONFIDENCE:g} % confidence, as one attack in "
+    f"{1 / (1 - CONFIDENCE):.0f} on a sound one may"
+)
+
 Progress = Callable[[float], None]
 
 
@@ -84,6 +89,9 @@ class SelfAudit:
                 "request."
             )
         best = max(self.attacks, key=lambda one: one.proven / one.charged)
+        if best.lucky:
+            shows = _BEYOND.format(best.question.algorithm)
+            return f"Nothing is proven against this installation, but {shows}; try more --trials."
         return (
             f"Nothing speaks against this installation: of epsilon {best.charged:.3g} that was charged for a "
             f"release, an attack on it proves {rounded_down(best.proven)}."
@@ -162,8 +170,12 @@ def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
         f"{one.question.algorithm} {rounded_down(one.proven)} of {one.charged:.3g}" for one in attacks
     )
     wrong = [one.question.algorithm for one in attacks if not one.priced]
+    lucky = ", ".join(one.question.algorithm for one in attacks if one.lucky)
+    beyond = f"; {_BEYOND.format(lucky)}, try more --trials" if lucky else ""
     return (
-        Check("bound", all(one.passed for one in attacks), f"proven epsilon of the one charged: {said}"),
+        Check(
+            "bound", all(one.passed for one in attacks), f"proven epsilon of the one charged: {said}{beyond}"
+        ),
         _noise_check(attacks, owner.budget.mechanism),
         Check(
             "price",

@@ -30,6 +30,7 @@ from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.durable.leases import lease
 from noiseworthy.privacy.durable.reading import read_ledger
+from noiseworthy.privacy.durable.witness import Witness
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
 OWNER = {
@@ -391,7 +392,7 @@ def test_an_update_that_the_witness_cannot_be_told_of_is_lost(terms, monkeypatch
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(DurableLedger, "_hear", lambda *_: None)
+    monkeypatch.setattr(Witness, "heard_by", lambda *_: None)
     monkeypatch.setattr("noiseworthy.privacy.durable.witness.os.fsync", full)
     assert trainer.asked(START | {"bias": np.zeros(10)}).error.reason == mod.LOST
     assert trainer.calls == 1

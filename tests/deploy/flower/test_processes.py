@@ -192,11 +192,43 @@ def test_a_link_without_tls_does_not_serve_a_deployment_that_wants_it(local, tmp
         Local(tmp_path, {}).start()
 
 
+def test_a_link_at_another_port_is_told_by_its_port(local, tmp_path):
+    """It was said to run without TLS."""
+    (north, link) = sorted(local.start(), key=lambda one: one.name == "link")
+    with pytest.raises(ConfigError, match=rf"runs at port {link.port}; stop it first"):
+        Local(tmp_path, {}, insecure=True, port=free_ports(1)[0]).start()
+    assert north.alive
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_that_another_program_has_is_said_so(local, tmp_path, monkeypatch, host):
+    """Whoever listened was taken for the superlink, and the next sentence was of a missing password."""
+    monkeypatch.setattr(processes, "_FREED", 0.1)
+    monkeypatch.setattr(processes.Link, "__post_init__", lambda self: None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(GatewayError, match=rf"port {port} cannot be taken \(Address already in use\)"):
+            Local(tmp_path, {}, insecure=True, host=host, port=port).start()
+    assert look(tmp_path) == []
+    assert Local(tmp_path, {}, insecure=True, host=host, port=port).start()[0].port == port
+
+
 @pytest.mark.parametrize("name", ["link", "../north", "-north", ".north"])
 def test_names_that_are_no_files_are_refused(tmp_path, name):
     with pytest.raises(ConfigError, match="cannot be called"):
         Local(tmp_path, {name: tmp_path / "g.sock"}).start()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_does_not_listen_is_ended_and_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.Link, "command", lambda self: [sys.executable, "-c", SLEEPS])
+    monkeypatch.setattr(processes, "_PATIENCE", 0.5)
+    started, launch = [], processes._launch
+    monkeypatch.setattr(processes, "_launch", lambda *args: started.append(launch(*args)) or started[-1])
+    with pytest.raises(GatewayError, match="does not listen"):
+        Local(tmp_path, {}, insecure=True).start()
+    assert look(tmp_path) == []
+    assert [process.alive for process in started] == [False]
 
 
 def test_a_link_that_ends_at_once_is_told_with_its_log(tmp_path, monkeypatch):

@@ -86,6 +86,7 @@ def test_an_owners_records_are_encoded_as_everybodys_and_its_terms_tell_so(folde
         assert gateway.holding.x[2].tolist()[1:] == [0, 0, 1]
         told = gateway.about
     assert (told.record_shape, told.classes, told.columns) == ((4,), 2, SCHEMA.digest)
+    assert told.labels is None  # the digest covers them
 
 
 def test_columns_may_lie_in_a_file_beside_the_owners(folder):

@@ -48,7 +48,10 @@ def test_a_lease_is_priced_by_the_owner_and_outlives_its_process(gateway_of):
     assert about(again).leased == part
     assert isinstance(leased(again, "first study", 4.0), Received)
     assert about(again).leased == part
-    assert leased(again, "first study", 5.0).reason == "ledger"
+    other = leased(again, "first study", 5.0)
+    assert other.reason == "conflict"  # and not that its ledger cannot be used
+    assert "another part of the budget is held for this run; ask for that" in other.message
+    assert about(again).leased == part
     assert leased(again, "second study", 8.0).reason == "leased"
     assert leased(again, "third study", 9.0).reason == "budget"
     assert leased(again, "fourth study", 1.0, 0.0) == Refused(

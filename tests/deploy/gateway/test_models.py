@@ -135,6 +135,18 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(took_part, case):
     assert Models.beside(took_part.ledger.path).kept() == []
 
 
+@pytest.mark.parametrize(("labels", "kept"), [(["0", "1"], True), (["1", "0"], False)])
+def test_a_model_whose_classes_are_in_another_order_is_not_kept(gateway_of, labels, kept):
+    gateway = gateway_of(federation={"classes": labels})
+    assert gateway.about.labels == tuple(labels)
+    assert isinstance(asked(gateway, request()), Uploaded)
+    reply = sent(gateway, offer())
+    assert isinstance(reply, Received if kept else Refused)
+    assert bool(Models.beside(gateway.ledger.path).kept()) == kept
+    if not kept:
+        assert "file has classes 1, 0 in this order" in reply.message
+
+
 def test_what_its_disk_refuses_is_told_to_the_owner_alone(took_part, monkeypatch, caplog, tmp_path):
     def full(*_):
         raise OSError(28, "No space left on device")

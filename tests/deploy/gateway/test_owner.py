@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +19,7 @@ from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.work import COMPUTED
-from noiseworthy.errors import ConfigError, InvalidInput, WireError
+from noiseworthy.errors import ConfigError, InvalidInput, LedgerError, WireError
 from noiseworthy.methods.dp_scaffnew.local import Control
 
 from .conftest import FEDERATION
@@ -44,6 +46,41 @@ def test_the_documented_file_is_one(load, tmp_path):
         "heart 2026",
         "record",
     )
+
+
+@pytest.mark.parametrize(
+    "twice",
+    ['witness = "ledger.sqlite"', 'tuned = "./gateway.sock"', 'witness = "FOLDER/x/../ledger.sqlite"'],
+)
+def test_one_place_is_not_for_two_things(load, tmp_path, twice):
+    stated = f"[files]\n{twice.replace('FOLDER', str(tmp_path))}\n"
+    with pytest.raises(ConfigError, match=r"owner\.toml: \[files\] names one place for two"):
+        load(re.sub(r"\[files\].*\n", stated, FILE))
+
+
+@pytest.mark.parametrize("kind", ["text", "database"])
+def test_another_file_that_is_named_as_ledger_is_left_as_it_is(gateway_of, tmp_path, kind):
+    """It was made its user's alone before anybody looked at it, and called damaged."""
+    path = tmp_path / "ledger.sqlite"
+    if kind == "text":
+        path.write_text("age,ill\n30,yes\n" * 500)
+    else:
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript("CREATE TABLE somebody (s TEXT)")
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=r"is no (privacy )?ledger.*; name another file"):
+        gateway_of()
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert [file.name for file in tmp_path.glob("ledger*")] == ["ledger.sqlite"]
+
+
+def test_a_ledger_that_an_older_version_left_open_is_made_private(gateway_of, tmp_path):
+    gateway_of().close()
+    (tmp_path / "ledger.sqlite").chmod(0o644)
+    gateway_of()
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("ledger.sqlite*")} == {0o600}
 
 
 def test_the_documented_reasons_are_those_there_are():

@@ -38,7 +38,7 @@ def test_a_plan_within_the_owners_file_is_named_by_its_digest(file, gateway_of, 
 BEYOND = {
     "has most_releases 3, the plan asks for 4": {"allowed": {"most_releases": 3}},
     "does not allow models logistic": {"allowed": {"models": ["softmax"]}},
-    "has 100.0% left of epsilon 4": {"budget": {"epsilon": 4.0}},
+    r"has 100.0% left of epsilon 4 .* state less .* epsilon .* does not grow$": {"budget": {"epsilon": 4.0}},
     "has mechanism laplace, the plan gaussian": {"budget": {"mechanism": "laplace", "delta": 0.0}},
     "not made for records of 'client 9'": {"owner": {"client": "client 9"}},
 }
@@ -48,6 +48,17 @@ BEYOND = {
 def test_a_plan_beyond_the_owners_file_is_refused(said, file, gateway_of, tmp_path):
     with pytest.raises(GatewayError, match=said):
         _check_plan(tmp_path / FILE, gateway_of(**BEYOND[said]))
+
+
+def test_a_plan_for_classes_in_another_order_is_refused(file, gateway_of, tmp_path):
+    opened, study = gateway_of(federation={"classes": ["0", "1"]}), file.made_for["study"]["federation"]
+    study["classes"] = [0, 1]
+    file.save(tmp_path)
+    _check_plan(tmp_path / FILE, opened)
+    study["classes"] = [1, 0]
+    replace(file).save(tmp_path)
+    with pytest.raises(GatewayError, match="file has classes 0, 1 in this order, the study 1, 0"):
+        _check_plan(tmp_path / FILE, opened)
 
 
 def test_a_plan_for_other_records_is_refused(file, gateway_of, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,9 @@ def test_a_gateway_does_not_start_on_a_ledger_begun_anew(witnessed, gateway_of, 
     witnessed.close()
     for file in files_of(witnessed.ledger.path):
         file.unlink()
+    with pytest.raises(LedgerError, match=r"by ledger\.sqlite\.turn beside it one has paid here"):
+        gateway_of(files={"witness": str(witness)})
+    Path(f"{witnessed.ledger.path}.turn").unlink()
     with pytest.raises(LedgerError, match="not this ledger's witness"):
         gateway_of(files={"witness": str(witness)})
 

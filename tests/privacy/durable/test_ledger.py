@@ -13,11 +13,12 @@ from contextlib import closing
 import pytest
 
 from noiseworthy.errors import InvalidInput, LedgerError
-from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend, storage
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.privacy.durable.schedules import note_plan
 from noiseworthy.privacy.durable.statement import statement
+from noiseworthy.privacy.durable.storage import files_of
 
 from .conftest import CLIENTS, TENTH, opened
 
@@ -261,7 +262,7 @@ def test_a_damaged_file_is_named_with_the_remedy(at, used):
     content = bytearray(used.read_bytes())
     content[at : at + 300] = os.urandom(300)
     used.write_bytes(content)
-    with pytest.raises(LedgerError, match=r"is damaged|is no privacy ledger|changed past its chain"):
+    with pytest.raises(LedgerError, match=r"is damaged|is no (privacy )?ledger|changed past its chain"):
         DurableLedger.open(used)
 
 
@@ -278,8 +279,68 @@ def test_a_file_that_is_no_ledger_is_left_alone(path):
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT * FROM somebody").fetchall() == [("else",)]
     path.write_bytes(b"just text, long enough to be looked at by a database" * 50)
-    with pytest.raises(LedgerError, match="is damaged"):
+    with pytest.raises(LedgerError, match="is no ledger; name another file"):
         DurableLedger.open(path)
+
+
+@pytest.mark.parametrize("size", [None, 0, 4096])
+def test_a_ledger_that_has_paid_and_is_gone_does_not_begin_anew(size, used):
+    """It showed 0 % spent, without a word; a file of one page lost what its log held."""
+    beside, content = used.with_name("ledger.sqlite.turn"), used.read_bytes()
+    beside.touch()
+    DurableLedger.open(used).close()
+    used.unlink()
+    if size:
+        with closing(sqlite3.connect(used)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+    elif size is not None:
+        used.write_bytes(b"")
+    words = r"missing or empty, and by ledger\.sqlite\.turn .* put its latest backup .* or remove these"
+    with pytest.raises(LedgerError, match=words):
+        DurableLedger.open(used)
+    assert [file.stat().st_size for file in files_of(used)] == [] if size is None else [size]
+    used.write_bytes(content)
+    DurableLedger.open(used).close()
+    used.unlink()
+    beside.unlink()
+    with DurableLedger.open(used) as ledger:
+        assert statement(ledger) == []
+
+
+@pytest.mark.parametrize("step", ["made", "logged"])
+def test_a_ledger_whose_first_start_was_killed_begins(step, path):
+    """Nothing was paid for, and nothing lies beside it."""
+    path.touch(0o600)
+    if step == "logged":
+        storage._log_ahead(path)
+    with opened(path).ledger as ledger:
+        assert [one.spent for one in statement(ledger)] == [0, 0]
+
+
+def test_an_error_of_its_disk_is_no_damage(tmp_path):
+    """Files may grow no further in this process: a backup is of no help."""
+    code = [sys.executable, "-c", CANNOT_GROW, str(tmp_path / "ledger.sqlite")]
+    said = subprocess.run(code, capture_output=True, text=True, check=True).stdout
+    assert "cannot be written or read on its disk; look at the disk, its quota and limits" in said
+    assert "damaged" not in said
+
+
+CANNOT_GROW = """
+import resource, signal, sys
+from pathlib import Path
+from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger
+account = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
+with DurableLedger.open(Path(sys.argv[1])) as ledger:
+    (number,), run = ledger.enrol([account]), ledger.begin("run")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = Path(sys.argv[1] + "-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        ledger.reserve(run, [Charge(number, 1, 1)])
+    except LedgerError as error:
+        print(error)
+"""
 
 
 def test_a_missing_ledger_is_not_made_by_looking(path):

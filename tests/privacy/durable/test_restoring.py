@@ -319,6 +319,21 @@ def test_a_release_that_the_witness_was_not_told_of_is_lost(path, witness, monke
     assert shares(path) == [TENTH, 0]
 
 
+def test_a_witness_that_cannot_be_told_at_the_start_says_that_nothing_was_spent(path, witness, monkeypatch):
+    """It said that what was paid for last is not made, and nothing was paid for."""
+    opened(path).ledger.close()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("noiseworthy.privacy.durable.witness.os.fsync", full)
+        with pytest.raises(LedgerError, match="free space, nothing was spent") as raised:
+            watched(path, witness)
+    assert not isinstance(raised.value, Unwitnessed)
+    watched(path, witness).ledger.close()
+
+
 def test_a_ledger_that_is_ahead_of_its_witness_goes_on(path, witness):
     """Killed between the charge and the word."""
     with (books := watched(path, witness)).ledger:

@@ -182,8 +182,9 @@ def _terms(context: Context, model: Model) -> tuple[Terms, NoisedSum, int]:
 def _ledger(terms: Terms) -> DurableLedger:
     try:
         DeployedNoise(terms.mechanism, 1.0)
-        make_private(terms.ledger)
-        return DurableLedger.open(terms.ledger, terms.witness)
+        ledger = DurableLedger.open(terms.ledger, terms.witness)
+        make_private(terms.ledger)  # not before: it may have been another file
+        return ledger
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None

@@ -26,6 +26,8 @@ _RECORD = "processes.json"
 _NOT_FIRST = ("-", ".", GATEWAY)
 _PATIENCE = 60.0
 """Seconds in which a superlink begins to listen."""
+_FREED = 2.0
+"""Seconds in which a port is free again whose process was killed."""
 _FAREWELL = 10.0
 """Seconds in which processes end by themselves when they are asked to."""
 _RELEASE = 60.0
@@ -91,8 +93,10 @@ class Local:
             The processes; `look` tells later which of them live.
 
         Raises:
-            ConfigError: a name that cannot be a node's, or a superlink that runs with the other security.
-            GatewayError: the superlink does not begin to listen, or does not take a node's key.
+            ConfigError: a name that cannot be a node's, or a superlink that runs with another security or at
+                another port.
+            GatewayError: the superlink's port is taken, it does not begin to listen, or it does not take a
+                node's key.
         """
         self._check()
         for name, file in self.owners.items():
@@ -118,14 +122,29 @@ class Local:
 
     def _start_link(self, link: Link) -> None:
         file, wanted = link.home / "config.toml", link.configuration()
-        if _alive(self.folder, LINK) and file.read_text() != wanted:
-            raise ConfigError(
-                f"the superlink of {self.folder} runs {'with' if self.insecure else 'without'} TLS; stop it "
-                "first with noiseworthy deploy down"
+        if running := _alive(self.folder, LINK):
+            if file.read_text() != wanted:
+                elsewhere, security = f"at port {running.port}", "with" if self.insecure else "without"
+                how = f"{security} TLS" if running.port == link.port else elsewhere
+                raise ConfigError(
+                    f"the superlink of {self.folder} runs {how}; stop it first with noiseworthy deploy down"
+                )
+            return _wait_until_it_listens(running)
+        # whoever listens there would be taken for the superlink
+        if not _waited(lambda: not _taken(link), _FREED):
+            raise GatewayError(
+                f"port {link.port} cannot be taken ({_taken(link)}); end the program that has it, or choose "
+                "another: deploy link has --port, deploy up takes a free one after deploy down"
             )
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(wanted)
-        _wait_until_it_listens(self._start(LINK, link.command(), link.home, link.port))
+        process = self._start(LINK, link.command(), link.home, link.port)
+        try:
+            _wait_until_it_listens(process)
+        except BaseException:
+            end_link(self.folder)
+            _note([one for one in look(self.folder) if one != process], self.folder)
+            raise
 
     def _start(self, name: str, command: list[str], home: Path, port: int) -> Process:
         return _alive(self.folder, name) or _launch(self.folder, name, command, home, port)
@@ -213,6 +232,17 @@ def free_ports(count: int) -> list[int]:
         for listener in listeners:
             listener.bind(("127.0.0.1", 0))
         return [listener.getsockname()[1] for listener in listeners]
+
+
+def _taken(link: Link) -> str:
+    """Why a superlink cannot listen at its port; empty if it can."""
+    with socket.socket(socket.AF_INET6 if ":" in link.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what just ended is in nobody's way
+        try:
+            probe.bind((link.host, link.port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 def _opened_log(path: Path) -> IO[str]:

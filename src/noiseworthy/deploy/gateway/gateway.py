@@ -126,9 +126,9 @@ class Gateway:
         DeployedNoise(owner.budget.mechanism, 1.0)
         account, path = owner.account, owner.files.ledger
         holding = Holding.load(owner.federation, owner.owner.client, owner.rows)
-        make_private(path)
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
+            make_private(path)  # not before: it may have been another file
             (number,) = ledger.enrol([account])
             sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
         except BaseException:
@@ -210,6 +210,7 @@ class Gateway:
             models=allowed.names, encoders=[f"{name}@{digest}" for name, digest in allowed.encoders.items()],
             columns=owner.columns and owner.columns.digest, sums=owner.secure_sum and owner.secure_sum.told,
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE), classes=holding.classes,
+            labels=tuple(map(str, listed)) if (listed := owner.federation.classes) else None,
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE), record_shape=holding.record_shape,
         )  # fmt: skip
 

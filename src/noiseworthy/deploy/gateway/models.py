@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from noiseworthy._tables import Table
+from noiseworthy.data.owners import Labels, labels_misfit
 from noiseworthy.deploy.gateway.messages import Received, RunName, Seen, Vector, pack_reply
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.errors import InvalidInput, UserError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from noiseworthy.deploy.gateway.gateway import Gateway
+    from noiseworthy.deploy.gateway.owner import Owner
     from noiseworthy.model.description import Description
     from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.table import TaskTable
@@ -57,7 +59,7 @@ class ModelOffer(Table):
 
         holding = gateway.holding
         try:
-            task = fitting(self, holding.feature_shape, holding.classes)
+            task = fitting(self, holding.feature_shape, holding.classes, labels_of(gateway.owner))
             _check_allowed(gateway, task, self)
             encoder = own_encoder(gateway.owner, task)
         except UserError as error:
@@ -123,13 +125,16 @@ def described(offer: ModelOffer) -> Description:
     return Description.read(offer.description)
 
 
-def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None) -> TaskTable:
+def fitting(
+    offer: ModelOffer, record_shape: Sequence[int], classes: int | None, labels: Labels | None = None
+) -> TaskTable:
     """The task of an offered model, which is for records like an owner's.
 
     Args:
         offer: the model.
         record_shape: of the owner's records.
         classes: of their labels.
+        labels: the classes in their order; None where the owner's file does not list them.
 
     Raises:
         DataError: what describes no model.
@@ -142,7 +147,14 @@ def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None)
             f"the model is for records of shape {said.record_shape} and {told} classes, the owner's are "
             f"{[*record_shape]} and {classes}"
         )
+    if misfit := labels_misfit("the owner", labels, said.classes):
+        raise InvalidInput(misfit)
     return said.task
+
+
+def labels_of(owner: Owner) -> Labels | None:
+    """The classes in their order as an owner's file lists them; None where it does not."""
+    return owner.federation.classes if owner.columns is None else owner.columns.label.classes
 
 
 def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:

@@ -11,6 +11,7 @@ from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.work import AlgorithmName
+from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
@@ -219,12 +220,15 @@ def load_owner(path: Path) -> Owner:
     """Read and check an owner's file; its relative paths become paths beside it.
 
     Raises:
-        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
+        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range, one
+            place for two things.
     """
     raw = read_toml(path, "owner's file")
     raw = _with_columns(raw, path.parent) if "columns" in raw else raw
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     beside = {name: path.parent / place for name, place in owner.files if isinstance(place, Path)}
+    if len({*map(Path.resolve, beside.values())}) < len(beside):
+        raise ConfigError(f"{path}: [files] names one place for two things; name another for one of them")
     sums = owner.secure_sum and owner.secure_sum.beside(path.parent)
     table, records = owner.federation, path.parent / str(owner.federation.data)
     if is_table(records.name) and records.exists():

@@ -49,12 +49,12 @@ class Refusal(NamedTuple):
 
     Attributes:
         why: `budget` where a client cannot pay, `leased` where what is left is held for other runs, `lost`
-            where noise may have been drawn and was never sealed.
+            where noise may have been drawn and was never sealed, `conflict` where the run holds another part.
         client: whose release it is.
         message: the reason with its remedy.
     """
 
-    why: Literal["budget", "leased", "lost"]
+    why: Literal["budget", "leased", "lost", "conflict"]
     client: str
     message: str
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from noiseworthy.errors import InvalidInput, LedgerError
+from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.answers import Refusal
 from noiseworthy.privacy.durable.storage import named_errors
@@ -22,6 +22,12 @@ SELECT l.id, l.run, l.account, l.shares, coalesce(sum(r.share), 0)
 FROM leases l LEFT JOIN releases r ON r.account = l.account AND r.run = l.run
 WHERE NOT l.ended GROUP BY l.id
 """
+
+
+_OTHERWISE = (
+    "another part of the budget is held for this run; ask for that, give the new run another name, or have "
+    "the owner end it with noiseworthy ledger end-lease"
+)
 
 
 class Lease(NamedTuple):
@@ -77,17 +83,13 @@ def lease(ledger: DurableLedger, run: int, account: int, shares: int) -> Refusal
 
     Raises:
         InvalidInput: shares below 0, or an account that is not in the ledger.
-        LedgerError: the run holds another part already.
     """
     if shares < 0:
         raise InvalidInput(f"a lease holds at least 0 shares, got {shares}")
     with ledger._writing():
         mine = [one for one in open_leases(ledger._db, account) if one.run == run]
         if mine and mine[0].shares != shares:
-            raise LedgerError(
-                f"{ledger.path} holds another part of the budget for this run; end it with noiseworthy "
-                "ledger end-lease, or give the new run another name"
-            )
+            return Refusal("conflict", ledger._known(account).client, _OTHERWISE)
         if not mine:
             if (short := _short(ledger, run, account, shares)) is not None:
                 return short

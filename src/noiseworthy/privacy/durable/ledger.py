@@ -77,7 +77,7 @@ class DurableLedger(Rows):
         try:
             self.verify()
             if self._witness is not None:
-                self._hear(self._witness)
+                self._witness.heard_by(self)
         except BaseException:
             self.close()
             raise
@@ -317,20 +317,6 @@ class DurableLedger(Rows):
 
             with self._writing():
                 self._witness.write(self._identity, seen_now(self._db, self.head))
-
-    def _hear(self, witness: Witness) -> None:
-        seen = witness.read(self._identity)
-        if seen is None and self.query("SELECT 1 FROM grants LIMIT 1"):
-            raise LedgerError(
-                f"{self.path} has spent and its witness {witness.path} is missing; mount its disk, or make a "
-                "new one with noiseworthy ledger witness"
-            )
-        if seen is not None and not self.holds(seen.head):
-            raise LedgerError(
-                f"{self.path} lacks what its witness {witness.path} saw (entry {seen.head.length}): it was "
-                "set back; put the latest ledger back, or say what was spent with noiseworthy ledger accept"
-            )
-        self._tell()
 
 
 def _check(charges: Sequence[Charge]) -> None:

@@ -125,7 +125,7 @@ def bear_witness(ledger: DurableLedger, witness: Witness) -> None:
     Raises:
         LedgerError: a file that cannot be written.
     """
-    witness.write(ledger._identity, seen_now(ledger._db, ledger.head))
+    witness.write(ledger._identity, seen_now(ledger._db, ledger.head), paid=False)
 
 
 def _check_free(path: Path, remedy: str) -> None:

@@ -91,10 +91,13 @@ def connected(path: Path) -> sqlite3.Connection:
     """A connection to a ledger, which is made where there is none, for its user alone.
 
     Raises:
-        LedgerError: a folder that cannot be written to, a damaged file, or one that is no ledger.
+        LedgerError: a folder that cannot be written to, a damaged file, one that is no ledger, or none where
+            one has paid before.
     """
     with named_errors(path):
-        new = not path.exists()
+        new = not path.exists() or not path.stat().st_size
+        if new:
+            _check_never_paid(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite puts beside has the same mode
         _log_ahead(path)
@@ -107,6 +110,12 @@ def connected(path: Path) -> sqlite3.Connection:
         if new:
             sync_folder(path.parent)
     return db
+
+
+def _check_never_paid(path: Path) -> None:
+    from noiseworthy.privacy.durable.refusals import check_never_paid  # here, because few ledgers are new
+
+    check_never_paid(path)
 
 
 def _log_ahead(path: Path) -> None:
@@ -136,6 +145,7 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
         # asked again, because another process may have made it since
         if _is_new(db, path):
+            _check_never_paid(path)  # of a file that lost what lay beside it
             for statement in filter(str.strip, _TABLES.split(";")):
                 db.execute(statement)
             db.execute("INSERT INTO identity VALUES (?)", [secrets.token_hex(16)])
@@ -191,22 +201,10 @@ def named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
+        from noiseworthy.privacy.durable.refusals import reason  # here, because little goes wrong
+
         said = getattr(error, "strerror", None) or str(error)  # without the path, which may hold any word
-        raise LedgerError(f"ledger {path} {_reason(said.lower())} ({error})") from None
-
-
-def _reason(error: str) -> str:
-    if "full" in error or "no space" in error:
-        return "cannot grow; free disk space and ask again, nothing was spent"
-    if "is a directory" in error:
-        return "is a folder; name a file, nothing was spent"
-    if "no such file" in error or "not a directory" in error or "file exists" in error:
-        return "has no folder to lie in; make it or name another, nothing was spent"
-    if "locked" in error or "busy" in error:
-        return "is held by another process; wait for it or end it, nothing was spent"
-    if "readonly" in error or "read-only" in error or "unable to open" in error or "permission" in error:
-        return "cannot be written; make its folder writable or name another, nothing was spent"
-    return "is damaged; put its latest backup back with noiseworthy ledger restore, nothing was spent"
+        raise LedgerError(f"ledger {path} {reason(said.lower())} ({error})") from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,12 +18,15 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
 from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.storage import sync_folder
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.durable.ledger import DurableLedger
 
 _VERSION = 1
 
@@ -84,6 +87,27 @@ class Witness:
                 "that it belongs to, or the witness as that wrote it"
             ) from None
 
+    def heard_by(self, ledger: DurableLedger) -> None:
+        """Refuse to begin with a ledger that lacks what was told last, and tell how far it has come.
+
+        Raises:
+            LedgerError: a ledger that was set back, or has spent without this file; one that cannot be
+                written.
+        """
+        seen = self.read(ledger._identity)
+        if seen is None and ledger.query("SELECT 1 FROM grants LIMIT 1"):
+            raise LedgerError(
+                f"{ledger.path} has spent and its witness {self.path} is missing; mount its disk, or make a "
+                "new one with noiseworthy ledger witness"
+            )
+        if seen is not None and not ledger.holds(seen.head):
+            raise LedgerError(
+                f"{ledger.path} lacks what its witness {self.path} saw (entry {seen.head.length}): it was "
+                "set back; put the latest ledger back, or say what was spent with noiseworthy ledger accept"
+            )
+        with ledger._writing():
+            self.write(ledger._identity, seen_now(ledger._db, ledger.head), paid=False)
+
     def check_there(self) -> None:
         """Refuse to spend what the witness could not be told.
 
@@ -95,11 +119,16 @@ class Witness:
                 f"witness {self.path} is gone or cannot be written; mount its disk, nothing was spent"
             )
 
-    def write(self, identity: str, seen: Seen) -> None:
+    def write(self, identity: str, seen: Seen, *, paid: bool = True) -> None:
         """Replace the file whole, durably, before this returns.
 
+        Args:
+            identity: of the ledger.
+            seen: of it.
+            paid: whether something was paid for since it was told last.
+
         Raises:
-            Unwitnessed: a file that cannot be replaced.
+            Unwitnessed: a file that cannot be replaced; where nothing was paid for, a `LedgerError`.
         """
         fields = seen.fields()
         signed = {**fields, "signature": _signature(identity, fields)}
@@ -112,10 +141,10 @@ class Witness:
             draft.replace(self.path)
             sync_folder(self.path.parent)
         except OSError as error:
-            raise Unwitnessed(
-                f"witness {self.path} cannot be written ({error}); mount its disk or free space, what was "
-                "paid for last is not made"
-            ) from None
+            remedy = f"witness {self.path} cannot be written ({error}); mount its disk or free space"
+            if not paid:
+                raise LedgerError(f"{remedy}, nothing was spent") from None
+            raise Unwitnessed(f"{remedy}, what was paid for last is not made") from None
 
 
 def seen_now(db: sqlite3.Connection, head: Head) -> Seen:
