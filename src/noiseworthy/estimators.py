@@ -5,8 +5,6 @@ stated as parameters. Where they are left out they are read off X and y, as is u
 epsilon covers them, and `SimulationWarning` says so.
 """
 
-from __future__ import annotations
-
 import secrets
 import warnings
 from abc import ABC, abstractmethod

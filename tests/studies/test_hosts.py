@@ -13,6 +13,7 @@ import jax
 import pytest
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.training import train
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -103,5 +104,5 @@ def test_two_processes_of_two_devices_give_the_numbers_of_one():
 def test_a_run_folder_of_several_processes_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     with pytest.raises(InvalidInput, match=r"2 processes.* leave out the folder"):
-        train(None, None, None, folder=tmp_path)
+        train(object.__new__(Plan), None, None, folder=tmp_path)
     assert not list(tmp_path.iterdir())

@@ -6,8 +6,6 @@ client of each training is a trial: K clients make K trials of one training. Whe
 noise is shared, and one client of a training is a trial.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

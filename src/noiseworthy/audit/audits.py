@@ -9,8 +9,6 @@
 Three of them are statistical. All of them together accuse a sound plan once in a thousand audits at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -12,8 +12,6 @@ pulls as far and the same way. Second moments move most between records at right
 alone, and one of a label alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ planned noise it is the ratio of that upload, and ratios compose to an epsilon. 
 claim, the sensitivity that the claim rests on is wrong.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ The counting bound at delta = 1e-5 would need some hundred thousand trials to se
 makes the bound tight, and the bound is conditional on it (`docs/audit.md`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

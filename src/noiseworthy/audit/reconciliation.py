@@ -1,7 +1,5 @@
 """The books: do the releases that a schedule makes cost what the clients allowed, and no more?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A residual is an upload less its noiseless mean, in units of the planned noise. 
 records. An attack alone would miss noise that is repeated, because each upload of it looks right by itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ so few errors prove a large TV. A family of noise (`audit.families`) turns TV in
 hits and false alarms bound epsilon at a given delta directly.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

@@ -6,8 +6,6 @@ each neighbouring data set. The attacker knows them: it knows all but which of t
 what a client would remember in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

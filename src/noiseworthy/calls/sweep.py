@@ -1,7 +1,5 @@
 """Many runs of a study, with other values under some keys: a folder for each, one table, one figure."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

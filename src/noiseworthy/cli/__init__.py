@@ -9,8 +9,6 @@ consoles and the progress bar in `console`. Heavy imports belong inside the func
 quick and never loads jax.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import re

@@ -1,7 +1,5 @@
 """Adult: does a person earn more than 50,000 dollars a year? Eight categories from the census of 1994."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

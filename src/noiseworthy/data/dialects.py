@@ -5,8 +5,6 @@ record cannot change how another is read. Other cells only tell whether one is r
 thousands.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """A federation in a folder: records end to end in `.npy` files, which are mapped and not read as a whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Heart disease: are the coronary vessels of a patient narrowed? Thirteen findings from four hospitals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Source of the format: https://yann.lecun.com/exdb/mnist/ (section FILE FORMATS).
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import zlib

@@ -1,7 +1,5 @@
 """Images in npz files: CIFAR-10, as exact pixels or as JPEG streams, and X-rays of the chest."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

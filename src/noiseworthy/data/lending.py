@@ -6,8 +6,6 @@ client nor tested on. A direction in which other loans differ most is nothing th
 schema of these data begins at the components.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple

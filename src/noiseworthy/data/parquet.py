@@ -1,7 +1,5 @@
 """Parquet files of many clients, turned batch by batch into a federation that is mapped from files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

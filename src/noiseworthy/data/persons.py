@@ -1,7 +1,5 @@
 """Rows that are persons: all records of one person at one owner side by side, each with its share of one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

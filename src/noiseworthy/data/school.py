@@ -1,7 +1,5 @@
 """School: the examination scores of 15,362 pupils in 139 schools of inner London."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How many records of which class each client gets, so that all get equally many."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

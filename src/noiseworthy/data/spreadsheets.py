@@ -1,7 +1,5 @@
 """Tables in spreadsheets: the first sheet of a workbook, with names of columns in its first row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

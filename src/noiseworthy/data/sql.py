@@ -1,7 +1,5 @@
 """Records in a database: a connection string without a password, and a query that is read the same twice."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

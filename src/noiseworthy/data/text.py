@@ -1,7 +1,5 @@
 """Shakespeare's speakers: predict the next character of what one of them says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

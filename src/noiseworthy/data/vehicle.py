@@ -1,7 +1,5 @@
 """Vehicle: which of two vehicles passed, from the microphones and geophones of 23 road-side sensors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What the server asks of owners: requests made of a plan alone, in the plan's own double precision."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

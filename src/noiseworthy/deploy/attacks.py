@@ -1,7 +1,5 @@
 """Attacks on what a gateway releases in rehearsal: two neighbouring worlds, and who tells them apart."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from pathlib import Path

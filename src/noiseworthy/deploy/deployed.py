@@ -5,8 +5,6 @@ and ledgers: the server asks, and every owner decides. A run that was broken off
 round that was asked for and not kept is asked for again, and owners answer it by the same bytes for nothing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How messages reach owners and come back: what the remote engine asks of whatever carries them."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from noiseworthy.errors import GatewayError

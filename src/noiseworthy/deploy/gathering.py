@@ -1,7 +1,5 @@
 """Gathering the uploads of one round: whom to ask, under which numbers, and what counts as an answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What clients of a study are offered as owner's files, each in a folder of its own; see docs/gateway.md."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

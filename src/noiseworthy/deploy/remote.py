@@ -4,8 +4,6 @@ The rounds are those of `rounds.run_round`, but that local update, noise and cha
 the server makes of their uploads is post-processing: nothing here can spend what an owner does not allow.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

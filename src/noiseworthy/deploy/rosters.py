@@ -1,7 +1,5 @@
 """Rosters of owners who sum: their signing keys, and the file that lists the public ones."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

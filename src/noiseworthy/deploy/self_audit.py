@@ -15,8 +15,6 @@ The attack needs no owner's budget to be small or large: it runs at an epsilon t
 tell (`ATTACKED`). All checks together accuse a sound installation once in a thousand audits at most.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

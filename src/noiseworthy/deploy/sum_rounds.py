@@ -4,8 +4,6 @@ An owner whose release went into a void round has paid for it, and it never leav
 asked, within what was planned. Numbers of sums only grow within a run, and each is kept before it is used.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The server's side of a secure sum over an exchange: its steps, and what came of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ weighted mean of the answers (`privacy.means`, `privacy.label_means`). Those of 
 left out, and the noise in what the others told is the larger for it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

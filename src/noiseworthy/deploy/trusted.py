@@ -4,8 +4,6 @@ Its noise is that of the whole cohort whoever is missing, so that nobody's recor
 of an upload is kept: what the round makes of the noised sum is kept before any owner is asked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The debug engine: the rounds exactly as `rounds.py` writes them, in a plain loop, nothing compiled."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The round that buys constants: every client releases one noised gradient at the public start."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """When a clipping mode's proof holds for a task: the tightest is chosen, a false one refused by name."""
 
-from __future__ import annotations
-
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.privacy.budget import Relation, Row

@@ -1,7 +1,5 @@
 """Eigenvectors within mapped trainings."""
 
-from __future__ import annotations
-
 from noiseworthy._jax import Array, jax, jnp
 
 

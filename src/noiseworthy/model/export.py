@@ -5,8 +5,6 @@ encoder as the body of a loop over records), norm, matrix and intercept; or two 
 layers, the networks of `tasks.models.cnn` without norms.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from importlib.util import find_spec

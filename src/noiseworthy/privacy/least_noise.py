@@ -1,7 +1,5 @@
 """The least noise with an epsilon that only an accountant knows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

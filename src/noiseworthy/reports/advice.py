@@ -1,7 +1,5 @@
 """An advice for people: a table in the terminal, and one HTML page with its figure."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

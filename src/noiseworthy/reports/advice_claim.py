@@ -1,7 +1,5 @@
 """What an advice claims about privacy: nothing has been trained, and each epsilon is that of a plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from noiseworthy._wording import rounded_up

@@ -1,7 +1,5 @@
 """An advice as a picture: a row for each algorithm, what trials on public data say that it reaches."""
 
-from __future__ import annotations
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes

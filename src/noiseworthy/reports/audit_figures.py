@@ -1,7 +1,5 @@
 """An audit as a picture: the attacker's scores in both worlds, and what any attacker may reach at most."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """What is left of the lifetime budgets of a ledger's data sets over all runs, as one HTML page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple

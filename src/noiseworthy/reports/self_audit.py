@@ -1,7 +1,5 @@
 """The audit of an installation, for the terminal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import Group

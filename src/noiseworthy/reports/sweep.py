@@ -1,7 +1,5 @@
 """A sweep as a figure and as a table: what every variant of a study reached."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The page of a model that an owner tuned at home: three scores on its own held-out records."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a stated schedule costs, without planning anything."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Audit a study: plan it as `plan` does, audit that plan, and keep what was found as plain values."""
 
-from __future__ import annotations
-
 import time
 from importlib.metadata import version
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plan any algorithm by trial: what a study leaves free, the race, and the study with everything decided."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

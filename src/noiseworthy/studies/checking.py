@@ -3,8 +3,6 @@
 Nothing is written or sent. What is found tells of records, its counts too; it is for their owner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A study drafted from a table: what is common knowledge is stated, what only records tell is a question."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 

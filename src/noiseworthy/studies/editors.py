@@ -1,7 +1,5 @@
 """What editors know of a study file: its keys as a JSON schema, made from the tables that check it."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -1,7 +1,5 @@
 """What trials explain of a plan: the theory fitted to them, its curves, and what if all were otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Whether owners should share, before anybody trains: what trials say of own, shared and tuned models."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from noiseworthy._wording import number, percent

@@ -1,7 +1,5 @@
 """Many plans trained one after the other, each under the same seeds side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import jax

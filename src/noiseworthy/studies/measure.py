@@ -4,8 +4,6 @@ Steps are timed on records of zeros in the shape of the study's: nothing about a
 number, which is public, is all that a time depends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """How fast trainings run on this machine, measured in a few rounds before all of them are run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import NamedTuple

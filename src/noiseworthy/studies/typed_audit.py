@@ -1,7 +1,5 @@
 """The record of an audit with a type: what `audit.json` holds, under the keys that it has there."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from noiseworthy.privacy.budget import Relation, Unit

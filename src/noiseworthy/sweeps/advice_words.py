@@ -1,7 +1,5 @@
 """What an advice says in words: what an algorithm rests on, what to do, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from noiseworthy.methods.registry import method

@@ -3,8 +3,6 @@
 No private record is read: proxies are public, and noise follows from public sizes and budgets.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version

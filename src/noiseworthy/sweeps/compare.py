@@ -1,7 +1,5 @@
 """Train a plan beside fixed settings, and how much of the attainable gain it loses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache

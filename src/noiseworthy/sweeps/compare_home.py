@@ -1,7 +1,5 @@
 """A comparison in the terms of owners: what they make at home of the plan's model and of fixed settings'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

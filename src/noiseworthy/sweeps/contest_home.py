@@ -1,7 +1,5 @@
 """Rivals at home: what owners make of each one's shared model, beside what they reach alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """What a contest of DPFL-BCS and its rivals came to, as plain values: the key `rivals` of a record."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fixed settings to hold a plan against, along the axes of its method."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noiseworthy.methods.axes import Beside, Usual

@@ -1,7 +1,5 @@
 """What comparing, trading off and contests add to the record of a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from noiseworthy._json import strict_json

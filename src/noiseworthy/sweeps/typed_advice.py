@@ -1,7 +1,5 @@
 """The record of an advice with a type: what `advice.json` holds, under the keys that it has there."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """What a sweep varies: keys of a study with several values each, and a variant for every choice of them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Models of equinox, flax and haiku as tasks."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable

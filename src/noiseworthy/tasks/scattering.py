@@ -1,7 +1,5 @@
 """Wavelet scattering: features of an image that need no training and no data, from a filter bank alone."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What an accountant must keep, as a suite to inherit."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What a federated algorithm must keep, as a suite to inherit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether a sample follows a stated law: statistics with power, each with a stated false-alarm rate."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

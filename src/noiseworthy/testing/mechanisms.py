@@ -1,7 +1,5 @@
 """What noise and clips must keep, as suites to inherit."""
 
-from __future__ import annotations
-
 import inspect
 from fractions import Fraction
 from typing import Any, ClassVar

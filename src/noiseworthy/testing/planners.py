@@ -1,7 +1,5 @@
 """What a planner must keep, as a suite to inherit."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Records that try to escape a clip."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -7,8 +7,6 @@ The ranking is of measured trials. A race chooses by its own seeds and so flatte
 seeds are fresh, and the same for all, so that luck cancels from the differences.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What typical owners would reach at home beside a plan: alone, shared and tuned, tried on public data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Races that were run before, kept by the content of all that determines them; nothing of it is private."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Trainings of plans on public proxies: many at a time, in programs that all of them share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

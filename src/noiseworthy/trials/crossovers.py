@@ -1,7 +1,5 @@
 """When another algorithm would do better: where two fitted bounds cross, within what trials have covered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

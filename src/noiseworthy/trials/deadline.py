@@ -1,7 +1,5 @@
 """How long planning may take."""
 
-from __future__ import annotations
-
 import time
 
 

@@ -1,7 +1,5 @@
 """Public records dealt out to as many clients as the study has, as its own are believed to be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

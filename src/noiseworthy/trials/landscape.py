@@ -1,7 +1,5 @@
 """Trials around a plan that tell how its loss depends on counts and on noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

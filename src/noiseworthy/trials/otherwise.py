@@ -1,7 +1,5 @@
 """What would make sharing worth it for owners: more of them, a larger budget, noise that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple

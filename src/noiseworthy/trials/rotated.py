@@ -10,8 +10,6 @@ kurtosis is 3 sum_j V_kj^4. The L1 norm that it is clipped by comes with each re
 feature of the intercept stays as it is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

@@ -3,8 +3,6 @@
 Nothing private enters: proxies are public, and the noise follows from public sizes and budgets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Which public data stand in for a study's where it names none, and how much the word of each weighs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Typical owners of a federation, with public records as they have private ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """How settings are compared: a vote of the proxies on what each loses, and which one is settled on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

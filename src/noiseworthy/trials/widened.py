@@ -4,8 +4,6 @@ Such a weight moves no output and has no gradient. Without noise it stays where 
 weights are trained as those of the narrow model are, with the noise that is drawn for them there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """What all trackers note: settings of the plan, test scores by round, and what the run ended with."""
 
-from __future__ import annotations
-
 import math
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs in MLflow."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

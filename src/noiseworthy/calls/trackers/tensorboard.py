@@ -1,7 +1,5 @@
 """Runs in TensorBoard, whose files tensorboardX writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

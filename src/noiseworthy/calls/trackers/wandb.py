@@ -1,7 +1,5 @@
 """Runs in Weights & Biases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

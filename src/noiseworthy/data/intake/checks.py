@@ -1,7 +1,5 @@
 """Everything that is wrong with a table, in one pass over all of its columns and records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Ranges that are common knowledge, by what columns are called."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What is found in a table: said without a cell of it, and the cells beside it, for its owner alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ Features are in [-1, 1] by round public ranges, categories are zeros and ones, n
 [-1, 1] as well. docs/public_data.md says of each what it is, where it comes from and under which licence.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

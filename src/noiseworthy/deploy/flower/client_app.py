@@ -3,8 +3,6 @@
 It imports as little as it can: where Flower starts a process for every message, each loads it anew.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from flwr.app import Context, Message, RecordDict

@@ -1,7 +1,5 @@
 """Command lines of Flower's processes, with what they may reach: nothing but the addresses given."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import sys

@@ -1,7 +1,5 @@
 """How bytes lie in a Flower message: one record with one entry."""
 
-from __future__ import annotations
-
 import os
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Messages to owners through a Flower grid, and their replies, whenever they come."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator

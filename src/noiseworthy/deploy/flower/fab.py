@@ -5,8 +5,6 @@ does what the server's part would do (`session`), and an owner's node what the c
 from their own installation.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory

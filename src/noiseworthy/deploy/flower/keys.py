@@ -1,7 +1,5 @@
 """Development keys: an authority of one's own, the superlink's certificate, and a key for each node."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ credentials: whoever reaches the port could begin a run, or register a node. So
 starts one with a password. Nodes are not asked for it; they have keys.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import secrets

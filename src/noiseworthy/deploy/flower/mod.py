@@ -8,8 +8,6 @@ Whoever sends a Flower app sends its mods too. So this holds an app to the owner
 to be held to them. It protects from nobody who may send another app: that is what a gateway is for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable

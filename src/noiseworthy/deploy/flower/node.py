@@ -9,8 +9,6 @@ starts a supernode in which tasks can be taken by this process alone, whose thre
 `client_app`. What the server sends as an app is neither unpacked nor imported, its configuration is not read.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

@@ -1,7 +1,5 @@
 """What a superlink does at the word of who holds its password: it knows keys, and begins runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

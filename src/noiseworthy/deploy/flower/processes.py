@@ -1,7 +1,5 @@
 """Flower's processes of a deployment on this machine: started, looked at, stopped with all their children."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The keys that a superlink lets in: those of a deployment's folder, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -5,8 +5,6 @@ that process dies, runs wait for ever. Here the training begins a run, takes its
 password, and keeps it by heartbeats; there is nothing between it and the superlink that could die.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import time

@@ -4,8 +4,6 @@ Flower's own starter of apps begins a process for every task, which loads the co
 task is done by the process that takes it, and what came with it is not looked at.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator

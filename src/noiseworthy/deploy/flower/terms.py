@@ -1,7 +1,5 @@
 """What an owner agrees to where an app of its own computes updates: whose, at which price, out of what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Self
 

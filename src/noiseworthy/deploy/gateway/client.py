@@ -1,7 +1,5 @@
 """Asking a gateway over its socket; needs no jax and sees no record."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A message to the gateway behind a socket, and its reply, as bytes."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages over a stream: eight bytes of length, then as many bytes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -1,7 +1,5 @@
 """What an owner remembers of a run between releases, on disk beside the ledger. It never leaves the owner."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Messages to a gateway as bytes, which a server makes and no gateway does."""
 
-from __future__ import annotations
-
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.messages import LeaseRequest, Receipt, Request

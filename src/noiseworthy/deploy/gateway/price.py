@@ -1,7 +1,5 @@
 """What a release costs its owner, by the owner's own arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What an owner's ledger holds of runs and their releases."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from noiseworthy.privacy.durable import DurableLedger

@@ -1,7 +1,5 @@
 """A gateway behind a Unix socket that only its owner, or one group, may open; one request at a time."""
 
-from __future__ import annotations
-
 import grp
 import math
 import os

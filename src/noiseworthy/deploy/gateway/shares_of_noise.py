@@ -13,8 +13,6 @@ within a factor that no float64 holds, and the surcharge for the grid is that of
 m times what the sum of them would need. Source: docs/theory/trust.md.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ owners is one sum of whole numbers, and noise is the last thing that happens to 
 matter of whom owners trust: each its share (`shares_of_noise`), or a server all of it (`unnoised`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The owner's terms: what they allow of a request, before anything is spent."""
 
-from __future__ import annotations
-
 from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
 from noiseworthy.methods.wire import Job

@@ -1,7 +1,5 @@
 """Taking turns: gateways that share a ledger make one release at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

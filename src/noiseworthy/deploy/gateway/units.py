@@ -4,8 +4,6 @@ The gateway reads records and keeps the ledger, without any network. The node ta
 the gateway its socket alone. They meet in a folder below /run, by a group.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ the sum, a millionth more than planned. Such an upload leaves once: asked again 
 that is drawn anew over the same numbers is another release of them. Source: docs/theory/trust.md, Central.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

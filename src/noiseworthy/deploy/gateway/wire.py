@@ -9,8 +9,6 @@ Nothing is unpickled, nothing is imported by name, and no memory is taken for wh
 outline declares must be as long as what follows it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """The server's side of a secure sum: it passes letters on, and opens the sum of those who survived."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Letters: what an owner says in a round, under its signature; the server passes them on as they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

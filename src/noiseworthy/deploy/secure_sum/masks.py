@@ -1,7 +1,5 @@
 """Masks: streams of ChaCha20, added modulo 2^64, which cancel in the sum to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher

@@ -1,7 +1,5 @@
 """What passes between a server and the owners of a round, and the digests that they agree on."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple

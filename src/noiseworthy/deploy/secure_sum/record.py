@@ -1,7 +1,5 @@
 """What an owner must never forget of its rounds: which it began, and the one list that it signed in each."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

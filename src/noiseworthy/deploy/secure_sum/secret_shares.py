@@ -1,7 +1,5 @@
 """Secrets that so many owners together can open: Shamir's shares, sealed for the owner who keeps each."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What all owners of a round agree on before they send anything, and what of it can be sound."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import asdict, dataclass

@@ -13,8 +13,6 @@ with a condition (docs/theory/fu.md#clipping-modes).
 The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing to the sensitivity.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self

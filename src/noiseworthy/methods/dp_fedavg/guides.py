@@ -3,8 +3,6 @@
 Fu et al., Theorems 3 to 5, with their errata (docs/theory/fu.md#planner, docs/theory/fu.md#errata).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """DP-FedAvg of Fu et al. as a method: the tightest clipping mode, then iterations and local steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

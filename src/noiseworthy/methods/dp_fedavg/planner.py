@@ -5,8 +5,6 @@ The exact integer optimum of the bound in `local_bound` over T and the divisors 
 (docs/theory/fu.md#planner).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

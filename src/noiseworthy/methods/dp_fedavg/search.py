@@ -1,7 +1,5 @@
 """The least bound of DP-FedAvg over whole iterations T, divisors E of T and clients b."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

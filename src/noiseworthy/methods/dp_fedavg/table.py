@@ -1,7 +1,5 @@
 """The `[algorithm]` keys of Fu et al."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What is said of DP-FedAvg and its plans: outcome, guides beside it, the paper's own formulas, any view."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

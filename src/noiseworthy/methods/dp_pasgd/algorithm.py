@@ -13,8 +13,6 @@ server sees the last model of a round only, so that what is claimed holds agains
 The ridge reads no record.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import equinox as eqx

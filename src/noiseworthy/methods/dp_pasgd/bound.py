@@ -37,8 +37,6 @@ It assumes that every client's gradient is unbiased for the gradient of the whol
 clipping does not bite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """DP-PASGD of Hu et al. as a method: the averaging period and the iterations that are paid for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -6,8 +6,6 @@ privacy budget and a budget of resources, c1 K/tau + c2 K <= C. The exact intege
 printed solution beside it (docs/theory/hu.md#bounds).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

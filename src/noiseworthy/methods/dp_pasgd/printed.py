@@ -5,8 +5,6 @@ K, and the noise of the second comes from the wrong root of a quadratic (docs/th
 docs/theory/hu.md#errata).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The `[algorithm]` keys of Hu et al."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from noiseworthy._tables import Auto, Count

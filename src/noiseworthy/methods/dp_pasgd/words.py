@@ -1,7 +1,5 @@
 """What is said of DP-PASGD and its plans: outcome and notes, why a setting is refused, and in every view."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

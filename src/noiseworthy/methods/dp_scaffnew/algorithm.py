@@ -15,8 +15,6 @@ A client updates h_i when it receives x, that is at the start of its next round.
 from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, ClassVar
 

@@ -18,8 +18,6 @@ sigma^2 = c R, go together with the coins (E[theta R] = p (p T + 1 - p)); and th
 of the last communication, on average 1/p iterations before T.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DP-ScaffNew of Hou et al. as a method: iterations, probability, and the coins that noise pays for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

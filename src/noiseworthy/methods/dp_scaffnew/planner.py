@@ -9,8 +9,6 @@ control variates that nobody has without training; a plan whose bound beats psi_
 says so in a note.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The `[algorithm]` keys of Hou et al."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from noiseworthy._tables import Auto, Chance, Count, Seed

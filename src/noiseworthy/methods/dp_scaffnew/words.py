@@ -1,7 +1,5 @@
 """What is said of DP-ScaffNew: T iterations, with communication where public coins say so."""
 
-from __future__ import annotations
-
 from noiseworthy._wording import about, count, number
 from noiseworthy.methods import phrases as say
 from noiseworthy.methods.words import Key, Record, Term, Words

@@ -14,8 +14,6 @@ budget for T_n replies: some 85 to 88 % of its clients overspend
 (docs/theory/ma.md#fractional-participations). Here counts are whole.
 """
 
-from __future__ import annotations
-
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.replies import exact_replies
 from noiseworthy.plans.plan import Plan

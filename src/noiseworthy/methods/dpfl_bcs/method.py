@@ -1,7 +1,5 @@
 """DPFL-BCS of Ma et al. as a method: rounds and clients are stated, who is asked how often is decided."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

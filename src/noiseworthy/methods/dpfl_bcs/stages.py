@@ -1,7 +1,5 @@
 """One stage or two: whether to estimate heterogeneity first, and the reason in a sentence."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from noiseworthy.methods.dpfl_bcs.bound import Curvature

@@ -12,8 +12,6 @@ Newton's method of length tau / (1 - R^2), with an intercept that keeps the shar
 the spectral norm of the noise in A. All that follows the noise costs no privacy.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

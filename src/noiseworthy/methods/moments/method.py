@@ -1,7 +1,5 @@
 """One upload of second moments as a method: as stated, or by trials, because no theory chooses for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

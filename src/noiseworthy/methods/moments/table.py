@@ -1,7 +1,5 @@
 """The `[algorithm]` keys of one upload."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from noiseworthy._tables import Auto, Part, Positive

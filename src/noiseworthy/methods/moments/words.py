@@ -1,7 +1,5 @@
 """What is said of one upload."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noiseworthy._wording import count, number

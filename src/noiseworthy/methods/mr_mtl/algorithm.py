@@ -19,8 +19,6 @@ than its uploads. Where noise is shared in sums, an owner's own share does not c
 at that model is no longer one of them: refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import equinox as eqx

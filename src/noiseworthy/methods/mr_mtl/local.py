@@ -1,7 +1,5 @@
 """How an owner's model moves in MR-MTL: as in simulation, so at an owner."""
 
-from __future__ import annotations
-
 from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.local import Numbers
 

@@ -1,7 +1,5 @@
 """MR-MTL of Liu et al. as a method: rounds, clip and steps as for FedSGD-DPC where it asks everybody."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noiseworthy.errors import ConfigError

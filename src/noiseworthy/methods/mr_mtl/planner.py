@@ -1,7 +1,5 @@
 """Plans of MR-MTL: those of FedSGD-DPC that ask everybody in every round, with a pull towards the mean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noiseworthy import _validate as check

@@ -26,8 +26,6 @@ Budgets are public facts of the plan, whatever noise it has, and weighing is pos
 budgets are equal this is DPSGD, or DMLDP.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 from noiseworthy._jax import Array, jnp

@@ -3,8 +3,6 @@
 Everything is stated, or whom to ask is left to DPFL-BCS.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

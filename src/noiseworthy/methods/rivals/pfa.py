@@ -15,8 +15,6 @@ V is found from the Gram matrix of the uploads, |S_t| x |S_t|, and not from a p 
 prohibitive for networks, and this is not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

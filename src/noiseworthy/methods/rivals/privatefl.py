@@ -24,8 +24,6 @@ clipped apart, their pair would move by up to sqrt(2) times what the noise pays 
 The test of the server uses records as they are, the identity transform: it has no client's own.
 """
 
-from __future__ import annotations
-
 import equinox as eqx
 
 from noiseworthy._jax import Array, jnp

@@ -1,7 +1,5 @@
 """What is said of the methods that DPFL-BCS is held against: where its words are not theirs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noiseworthy.methods.dpfl_bcs import words as dpfl_bcs

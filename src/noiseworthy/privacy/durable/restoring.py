@@ -4,8 +4,6 @@ Between a copy and the moment in which it is put back the ledger may have spent 
 put back pays for nothing until its owner says what was spent meanwhile, and that is charged like a release.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

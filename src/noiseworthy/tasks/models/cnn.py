@@ -1,7 +1,5 @@
 """Convolutional networks of the papers: two convolutions, each with a max pool and ReLU, and dense layers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Layers of one record, channels last."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The language model of Hou et al.: a two-layer LSTM that predicts the next token at every position."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from noiseworthy import _validate as check

@@ -1,7 +1,5 @@
 """A network of a paper from its name and the shape of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 

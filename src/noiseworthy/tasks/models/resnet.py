@@ -1,7 +1,5 @@
 """ResNet-20 with group norm: the classifier of CIFAR-10 of Ma et al."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any

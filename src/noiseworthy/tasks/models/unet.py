@@ -1,7 +1,5 @@
 """3D-UNet with group norm: the segmentation of brain scans of Hou et al."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any

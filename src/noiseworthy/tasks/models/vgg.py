@@ -1,7 +1,5 @@
 """VGG-11 with group norm: the classifier of medical images of Hou et al."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 
