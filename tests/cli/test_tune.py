@@ -194,6 +194,10 @@ def test_scores_of_numbers_say_that_they_are_r_squared(run, write, site_records,
         (("here", "empty.csv", "-o", "mine"), "empty.csv has no records to learn from"),
         (("here", "other.csv", "-o", "mine"), "'b'"),
         (("here", "digits.toml", "-o", "mine"), "[8, 8] and 10 classes, the model is for [3] and 2"),
+        (
+            ("here", "turned.toml", "-o", "mine"),
+            "north's file has classes yes, no in this order",
+        ),
         (("nowhere", "own.csv", "-o", "mine"), "holds no model"),
     ],
 )
@@ -204,6 +208,7 @@ def test_what_does_not_fit_is_told_in_a_sentence(run, own, tmp_path, arguments, 
         '"own.csv"\nclients = 1\nclasses = ["no", "yes"]', '"digits"\nclients = 5'
     ).replace("north", "client 1")
     (tmp_path / "digits.toml").write_text(digits)
+    (tmp_path / "turned.toml").write_text(OWNER.replace('["no", "yes"]', '["yes", "no"]'))
     told = run("tune", *arguments)
     assert (told.code, told.err.count("\n")) == (2, 1), told.err
     assert said in told.err

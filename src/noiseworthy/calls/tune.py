@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._places import write_whole, writing
+from noiseworthy.data.owners import labels_misfit
 from noiseworthy.data.readers import is_table, opened, read_columns
 from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
@@ -131,7 +132,7 @@ def labelled(path: Path, said: Description) -> Labelled:
         ConfigError, DataError: as `tune`.
     """
     if path.suffix == ".toml":
-        x, y, is_test, classes = _of_owner(path)
+        x, y, is_test, classes = _of_owner(path, said)
     else:
         x, y, is_test, classes = _of_table(opened(str(path)), said.columns or _plain(said))
     _check_fits(said, x, classes, str(path))
@@ -142,12 +143,15 @@ def labelled(path: Path, said: Description) -> Labelled:
     return Labelled(x, y, is_test)
 
 
-def _of_owner(path: Path) -> Read:
+def _of_owner(path: Path, said: Description) -> Read:
     """The records of an owner's file: its own table, or its part of data that are dealt out."""
     from noiseworthy.deploy.gateway.holding import Holding  # here, because few owners keep a gateway
+    from noiseworthy.deploy.gateway.models import labels_of
     from noiseworthy.deploy.gateway.owner import load_owner
 
     owner = load_owner(path)
+    if misfit := labels_misfit(owner.owner.client, labels_of(owner), said.classes):
+        raise DataError(misfit)
     table = owner.federation
     if table.clients == 1 and is_table(str(table.data)):
         source = opened(str(table.data), table.data_dir, table.query)
