@@ -194,10 +194,7 @@ def test_scores_of_numbers_say_that_they_are_r_squared(run, write, site_records,
         (("here", "empty.csv", "-o", "mine"), "empty.csv has no records to learn from"),
         (("here", "other.csv", "-o", "mine"), "'b'"),
         (("here", "digits.toml", "-o", "mine"), "[8, 8] and 10 classes, the model is for [3] and 2"),
-        (
-            ("here", "turned.toml", "-o", "mine"),
-            "north's file has classes yes, no in this order",
-        ),
+        (("here", "turned.toml", "-o", "mine"), "north's file has classes yes, no in this order"),
         (("nowhere", "own.csv", "-o", "mine"), "holds no model"),
     ],
 )
