@@ -49,6 +49,11 @@ def test_a_record_of_an_earlier_version_tells_what_epsilon_and_delta_say_alone(m
     assert alone.power == ProfiledPower(np.array([4.0]), np.array([1e-5])).at([0.01, 0.05]).tolist()
     assert alone.guess > exact.guess
     assert "every upload of a client." in meaning(view(record))
+    many = make_record("many")
+    del many["claim"]["told_apart"]
+    worst = ProfiledPower(np.array([8.0]), np.array([0.0]))
+    assert told_apart(view(many)).power == worst.at([0.01, 0.05]).tolist()
+    assert (told_apart(view(many)).client, told_apart(view(many)).guess) == (499, worst.guess)
 
 
 def test_under_add_remove_an_exchange_is_told_as_two_moves(make_record):

@@ -33,6 +33,7 @@ from noiseworthy.studies.plan_file import load_plan, planned
 from noiseworthy.studies.planner import Decision
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.privacy_table import PrivacyTable
+from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.studies import plan, train_in
 from noiseworthy.studies.tables import Study
@@ -146,8 +147,9 @@ def test_nobody_trains_and_tests_at_one_hospital(folder, relation):
     assert relation == "replace-one" or not everywhere  # whose bound is the same at all hospitals
 
 
-@pytest.mark.parametrize("one", ["P0", "P20", "P47"])
-@pytest.mark.parametrize(("records", "at"), [(1, 0), (2, 20), (3, 10**6)])
+@pytest.mark.parametrize(
+    ("one", "records", "at"), [("P0", 1, 0), ("P20", 2, 20), ("P47", 3, 10**6), ("P2", 1, 10**6)]
+)
 def test_an_exchange_of_one_person_exchanges_at_most_one_who_trains(folder, one, records, at):
     """However many records either has, wherever they stand, whatever the newcomer is called."""
     before, whose = sides("replace-one"), persons()
@@ -160,6 +162,30 @@ def test_an_exchange_of_one_person_exchanges_at_most_one_who_trains(folder, one,
     for old, new in zip(before, after, strict=True):
         gone, come = ({whose.get(key, "newcomer") for key in side} for side in (old - new, new - old))
         assert len(gone) == len(come) <= 1
+
+
+def test_who_tests_does_not_depend_on_the_order_of_records(folder):
+    before = sides("replace-one")
+    frame()[::-1].to_csv(folder / "wards.csv", index=False)
+    assert sides("replace-one") == before
+
+
+def test_persons_of_a_table_that_is_dealt_out_are_a_simulation(folder):
+    columns = {name: stated for name, stated in COLUMNS.items() if name != "hospital"}
+    frame().drop(columns="hospital").to_csv(folder / "wards.csv", index=False)
+    for relation, moved in (
+        ("replace-one", "an exchange of one person"),
+        ("add-remove", "one person more or"),
+    ):
+        dealt = {"federation": {"clients": 2}, "privacy": {"relation": relation, "persons_have_at_most": 6}}
+        made = prepare(study({**columns, "patient": {"role": "person", "at_most": 6}}, **dealt))
+        (said,) = read_off(made.study, made.federation)
+        assert f"dealt out by places in it, so that {moved}" in said
+
+
+def test_persons_at_hospitals_that_the_table_names_are_no_simulation(folder):
+    named = prepare(study())
+    assert read_off(named.study, named.federation) == ()
 
 
 def test_who_trains_at_a_hospital_changes_no_test_record_of_another(folder):

@@ -46,7 +46,7 @@ def read_off(study: Study, federation: Federation | None) -> tuple[str, ...]:
 def _dealt(study: Study, federation: Federation) -> list[str]:
     """How the way in which a table is dealt out, or cut, depends on one record or person of it."""
     table, said = study.federation, []
-    dealt = table.partition not in (None, "natural") or federation.clients == numbered(federation.n_clients)
+    dealt = federation.clients == numbered(federation.n_clients)
     if table.partition in _BY_LABELS:
         said.append(
             f'partition = "{table.partition}" deals the table out by its private labels, so that one changed '
