@@ -30,7 +30,7 @@ from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.models import proxy_task
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.typed_record import OwnerPart
+from noiseworthy.studies.typed_network import OwnerPart
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.treatment import Treatment, encoded
 

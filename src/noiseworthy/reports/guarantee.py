@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from noiseworthy._wording import percent_up, shortened
-from noiseworthy.privacy.power import ProfiledPower, after_two_moves
+from noiseworthy.privacy.power import ProfiledPower
+from noiseworthy.studies.claims import best_tests
 from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart
 
-_ALARMS = [0.01, 0.05]
 _NOTHING = 0.99
 """A guess that is right more often makes a guarantee next to none."""
 _MOVES = {
@@ -37,16 +37,7 @@ def told_apart(record: RunRecord) -> ToldApartPart | None:
 def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
     places = {(row.epsilon, row.delta): place for place, row in reversed([*enumerate(privacy.clients)])}
     found = {place: ProfiledPower(*np.array([*pair])[:, None]) for pair, place in places.items()}
-    two = privacy.relation == "add-remove"
-    exchange = [after_two_moves(power, _ALARMS) for power in found.values()]
-    return ToldApartPart(
-        client=max(found, key=lambda place: found[place].guess),
-        alike=len(places) == 1,
-        false_alarms=_ALARMS,
-        power=np.max([power.at(_ALARMS) for power in found.values()], axis=0).tolist(),
-        guess=max(power.guess for power in found.values()),
-        power_of_exchange=np.max(exchange, axis=0).tolist() if two else None,
-    )
+    return ToldApartPart(**best_tests(found, len(places) == 1, privacy.relation))
 
 
 def meaning(record: RunRecord) -> str:

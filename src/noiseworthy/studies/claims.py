@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.budget import Relation
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves, pure_power
 from noiseworthy.privacy.releases import Release
@@ -97,15 +99,20 @@ def _told_apart(plan: Plan) -> dict[str, Any] | None:
     exposed = mu if _composes(plan) else plan.spent()
     # who has the largest epsilon need not be told apart best: k small releases, or another delta, tell more
     found = {who: power_against(plan, who) for who in _kinds(plan, mu)}
+    alike = _alike(exposed) and (_composes(plan) or all(_alike(one.shift, k) for one, k in parts))
+    return best_tests(found, alike, plan.budget.relation)
+
+
+def best_tests(found: Mapping[int, Power], alike: bool, relation: Relation) -> dict[str, Any]:
+    """Fields of `typed_record.ToldApartPart`: the largest power of any client, and who is worst off."""
     exchange = [after_two_moves(power, FALSE_ALARMS) for power in found.values()]
-    two = plan.budget.relation == "add-remove"
     return {
         "client": max(found, key=lambda who: found[who].guess),
-        "alike": _alike(exposed) and (_composes(plan) or all(_alike(one.shift, k) for one, k in parts)),
+        "alike": alike,
         "false_alarms": list(FALSE_ALARMS),
         "power": np.max([power.at(FALSE_ALARMS) for power in found.values()], axis=0).tolist(),
         "guess": max(power.guess for power in found.values()),
-        "power_of_exchange": np.max(exchange, axis=0).tolist() if two else None,
+        "power_of_exchange": np.max(exchange, axis=0).tolist() if relation == "add-remove" else None,
     }
 
 

@@ -45,17 +45,16 @@ def read_off(study: Study, federation: Federation | None) -> tuple[str, ...]:
 
 def _dealt(study: Study, federation: Federation) -> list[str]:
     """How the way in which a table is dealt out, or cut, depends on one record or person of it."""
-    table, said = study.federation, []
-    dealt = federation.clients == numbered(federation.n_clients)
+    table, moved, said = study.federation, _moved(study, federation), []
     if table.partition in _BY_LABELS:
         said.append(
             f'partition = "{table.partition}" deals the table out by its private labels, so that one changed '
             f"label can change the sizes of clients; {_OWNERS}"
         )
-    elif dealt and (moved := _moved(study, federation)):
+    elif moved and federation.clients == numbered(federation.n_clients):
         said.append(f"the table is dealt out by places in it, so that {moved} deals others anew; {_OWNERS}")
     cut = [key for key in ("records_per_client", "fraction") if getattr(table, key) not in (None, 1.0)]
-    if cut and (moved := _moved(study, federation)):
+    if cut and moved:
         said.append(
             f"[federation] {' and '.join(cut)} keeps records by their places, so that {moved} can exchange "
             "many that are kept; whoever leaves it out keeps all"

@@ -1,7 +1,5 @@
 """What a plan rests on, with its type: the bound as curves, trials beside it, and what they foretell."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The part of a record that says what owners reach at home: alone, shared, and tuned."""
 
-from __future__ import annotations
-
 from noiseworthy.studies.typed_parts import Number, Part
 
 

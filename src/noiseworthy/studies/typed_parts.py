@@ -1,7 +1,5 @@
 """What every part of a typed record is made of."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import Annotated, Any, Literal

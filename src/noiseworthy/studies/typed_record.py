@@ -5,14 +5,11 @@ a value of another kind are refused by name. Records of earlier versions lack so
 what these meant then.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from noiseworthy.data.records import TestOrigin
-from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.plans.plan import Steering
 from noiseworthy.privacy.budget import Relation, Unit
@@ -20,6 +17,7 @@ from noiseworthy.privacy.trust import LOCAL, Trust
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
+from noiseworthy.studies.typed_network import NetworkPart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart, TradeoffPart
 
@@ -158,7 +156,7 @@ class BeforePart(Part):
 
 
 class ToldApartPart(Part):
-    """How well the best test of the client that is worst off tells neighbours apart."""
+    """How well the best test tells neighbours apart at any client, and who is worst off."""
 
     client: int
     alike: bool
@@ -231,15 +229,12 @@ class EstimatedPart(Part):
     """What stage 1 of one training told of each client, and the counts that follow.
 
     Attributes:
-        epsilon: whole budget of each client.
-        sizes: records of each.
-        estimate: Gamma_n for the planner.
-        raw: the same before shrinking; None for clients that never reported.
+        epsilon, sizes: whole budget and records of each client.
+        estimate, as_printed: Gamma_n for the planner, and as the paper estimates it.
+        raw: Gamma_n before shrinking; None for clients that never reported.
         noise: standard deviation of the noise on a client's mean report; None for the same.
-        as_printed: Gamma_n as the paper estimates it.
         spread: standard deviation between clients as estimated.
-        first: counts of stage 1.
-        releases: counts of stage 2.
+        first, releases: counts of stages 1 and 2.
         true: Gamma_n, which a reproduction may add and no private training knows.
     """
 
@@ -294,34 +289,6 @@ class AuditPart(Part):
     delta: float
     epsilon_lower: OrInfinite
     epsilon_claimed: OrInfinite
-
-
-class RoundPart(Part):
-    """What came of a round over a network; an empty answer is an upload that arrived."""
-
-    number: int
-    answers: dict[str, str]
-    seconds: float
-
-
-class OwnerPart(OwnerTerms):
-    """What an owner told of its terms and its ledger after a training."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
-
-    head: str
-    spent: float
-    leased: float = 0.0
-
-
-class NetworkPart(Part):
-    """What owners did and told."""
-
-    run: str
-    late: int = 0
-    ended: str = ""
-    rounds: list[RoundPart]
-    owners: list[OwnerPart]
 
 
 class RunRecord(Part):

@@ -1,7 +1,5 @@
 """What comparing, trading off and contests add to the record of a run, with its type."""
 
-from __future__ import annotations
-
 from pydantic import ConfigDict, Field
 
 from noiseworthy.privacy.trust import TrustModel
