@@ -105,7 +105,7 @@ def test_its_noise_is_as_large_as_it_is_paid_for(folder, plan, noise):
     means = np.array([one.mean for one in ranges if one is not None])
     prepared = made(folder, noise)
     budget = PrivacyBudget.of(prepared.epsilon, prepared.delta, 3)
-    how = MeanRelease.of(prepared.sizes, budget, prepared.mechanism, (6,), 2)
+    how = MeanRelease.of(prepared.sizes, budget, prepared.question.mechanism, (6,), 2)
     assert np.std(means, axis=0).mean() == pytest.approx(how.deviation, rel=0.28)
     shares = np.array([one.class_shares for one in ranges if one is not None])
     assert np.std(shares, axis=0) == pytest.approx(0.5**0.5 * how.deviation / how.of_class, rel=0.6)
@@ -223,7 +223,7 @@ def test_numbers_to_predict_are_not_seen_so(folder):
             "columns.ill": {"kind": "category", "values": ["no", "yes"]},
         },
     )
-    assert prepared.classes is None
+    assert prepared.question.classes is None
     assert not may_centre(prepared)
 
 

@@ -354,7 +354,7 @@ def test_every_number_goes_to_the_client_that_it_was_stated_for(tmp_path):
     np.testing.assert_array_equal(problem.resources.cost_per_round, [5.0, 1.0, 0.1])
     np.testing.assert_array_equal(problem.resources.cost_per_step, [5.0, 1.0, 0.1])
     np.testing.assert_array_equal(problem.resources.budget, [90.0, 80.0, 70.0])
-    assert prepared.heterogeneity == [5.0, 1.0, 0.1]
+    assert prepared.question.heterogeneity() == [5.0, 1.0, 0.1]
     assert prepared.stated([5.0, 1.0, 0.1]) == {"alpha": 5.0, "mid": 1.0, "zeta": 0.1}
 
 

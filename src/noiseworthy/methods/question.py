@@ -26,74 +26,46 @@ NEEDED = "smoothness, strong_convexity and initial_distance_sq"
 """Constants that the planners of DP-FedAvg and DP-ScaffNew cannot do without."""
 
 
-class Question(Protocol):
-    """A study as planners see it: public facts and what the user states. No record is among them."""
+class _ProblemOf(Protocol):
+    def __call__(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem: ...
 
-    @property
-    def mechanism(self) -> Family:
-        """Kind of noise."""
-        ...
 
-    @property
-    def clip_norm(self) -> float | None:
-        """The stated clip; None leaves it to the planner."""
-        ...
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A study as planners see it: public facts and what the user states. No record is among them.
 
-    @property
-    def source(self) -> str | None:
-        """Where the study says that constants come from; None where it does not say."""
-        ...
+    What may fail where the study does not have it is asked for when it is needed, by a call.
 
-    @property
-    def assumed(self) -> dict[str, Constant]:
-        """The constants that the user vouches for."""
-        ...
+    Attributes:
+        mechanism: kind of noise.
+        clip_norm: the stated clip; None leaves it to the planner.
+        source: where the study says that constants come from; None where it does not say.
+        assumed: the constants that the user vouches for.
+        share: of the budget that constants may be bought with.
+        heterogeneity: gives how far clients' data are from the others', if that is stated.
+        heterogeneity_spread: its standard deviation between clients, if somebody vouches for one.
+        sizes: records of each client, shape (N,).
+        task: the model; None where a study has sizes alone.
+        classes: of the labels; None where they are numbers, or there are no data.
+        model: gives the model, for what needs one; ConfigError where the study names no data.
+        problem: gives the public facts with a clip, the budget in the unit of its clipping mode.
+        pilot_gradients: gives one noised mean gradient of each client at the public start, shape (N, p), of a
+            problem, paid for by a release.
+    """
 
-    @property
-    def share(self) -> float:
-        """Share of the budget that constants may be bought with."""
-        ...
-
-    @property
-    def heterogeneity(self) -> PerClient | None:
-        """How far clients' data are from the others', if that is stated."""
-        ...
-
-    @property
-    def heterogeneity_spread(self) -> float | None:
-        """Its standard deviation between clients, if somebody vouches for one."""
-        ...
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Records of each client, shape (N,)."""
-        ...
-
-    @property
-    def task(self) -> Task | None:
-        """The model; None where a study has sizes alone."""
-        ...
-
-    @property
-    def classes(self) -> int | None:
-        """Classes of the labels; None where they are numbers, or there are no data."""
-        ...
-
-    def model(self) -> Task:
-        """The model, for what needs one.
-
-        Raises:
-            ConfigError: the study names no data.
-        """
-        ...
-
-    def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
-        """The public facts with a clip, the budget in the unit of its clipping mode."""
-        ...
-
-    def pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
-        """One noised mean gradient of each client at the public start, shape (N, p), paid for by `pilot`."""
-        ...
+    mechanism: Family
+    clip_norm: float | None
+    source: str | None
+    assumed: dict[str, Constant]
+    share: float
+    heterogeneity: Callable[[], PerClient | None]
+    heterogeneity_spread: float | None
+    sizes: NDArray[np.int64]
+    task: Task | None
+    classes: int | None
+    model: Callable[[], Task]
+    problem: _ProblemOf
+    pilot_gradients: Callable[[Problem, Release], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)

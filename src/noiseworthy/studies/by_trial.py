@@ -94,7 +94,7 @@ def _at_once(
     if not found.plan.train or not worth_a_trial(bench.facts.problem, task.dimension // task.outputs):
         return None
     try:
-        method(AT_ONCE).check(other, study.algorithm)
+        method(AT_ONCE).check(other.question, study.algorithm)
     except UserError:
         return None
     once = space_of(other)
@@ -155,7 +155,7 @@ def _check(prepared: Prepared) -> None:
             "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
             "heterogeneity say"
         )
-    method(study.algorithm.name).check(prepared, study.algorithm)
+    method(study.algorithm.name).check(prepared.question, study.algorithm)
 
 
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:

@@ -150,7 +150,7 @@ def _seconds(step: Step, theta: Array, batch: Batch) -> float:
 def _local_step(prepared: Prepared) -> LocalStep:
     """What a step of the study's method takes."""
     table = prepared.study.algorithm
-    return method(table.name).local_step(prepared, table)
+    return method(table.name).local_step(prepared.question, table)
 
 
 def _step(prepared: Prepared) -> Step:

@@ -105,7 +105,7 @@ def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
             f'[task] features = "{features}" is chosen by trial, and this study has none; state "scattering" '
             'or "fourier:COUNT:BANDWIDTH:SEED", leave features out, or leave something to be planned by trial'
         )
-    answer = own.answer(prepared, table) if by_rule is None else by_rule(prepared, table)
+    answer = (by_rule or own.answer)(prepared.question, table)
     return Decision(answer.plan, answer.curves)
 
 

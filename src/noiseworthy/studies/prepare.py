@@ -16,14 +16,14 @@ from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.errors import ConfigError, DataError
-from noiseworthy.methods.question import given
+from noiseworthy.methods.question import Question, given
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
-from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.class_weights import names_of_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
@@ -119,42 +119,20 @@ class Prepared:
         return self.in_order("[resources] budget", table.budget)
 
     @property
-    def mechanism(self) -> Family:
-        """Kind of noise."""
-        return self.study.privacy.mechanism
-
-    @property
-    def clip_norm(self) -> float | None:
-        """The stated clip; None leaves it to the planner."""
-        return given(self.study.privacy.clip_norm)
-
-    @property
-    def source(self) -> str | None:
-        """Where the study says that constants come from; None where it does not say."""
-        return self.study.constants.source
-
-    @property
-    def assumed(self) -> dict[str, Constant]:
-        """The constants that the user vouches for."""
-        return {name: Constant(value, ASSUMED) for name, value in self.study.constants.assumed().items()}
-
-    @property
-    def share(self) -> float:
-        """Share of the budget that constants may be bought with."""
-        return self.study.constants.share
-
-    @property
-    def heterogeneity_spread(self) -> float | None:
-        """Standard deviation of heterogeneity between clients, if somebody vouches for one."""
-        return self.study.constants.heterogeneity_spread
-
-    @property
-    def classes(self) -> int | None:
-        """Classes of the labels; None where they are numbers, or there are no data."""
-        return None if self.federation is None else self.federation.classes
+    def question(self) -> Question:
+        """The study as its method's planner sees it."""
+        privacy, constants = self.study.privacy, self.study.constants
+        return Question(
+            mechanism=privacy.mechanism, clip_norm=given(privacy.clip_norm), source=constants.source,
+            assumed={name: Constant(value, ASSUMED) for name, value in constants.assumed().items()},
+            share=constants.share, heterogeneity=self._heterogeneity,
+            heterogeneity_spread=constants.heterogeneity_spread, sizes=self.sizes, task=self.task,
+            classes=None if self.federation is None else self.federation.classes, model=self.model,
+            problem=self.problem, pilot_gradients=self._pilot_gradients,
+        )  # fmt: skip
 
     def model(self) -> Task:
-        """The model, for what needs one.
+        """The model of one record, for what needs one.
 
         Raises:
             ConfigError: the study names no data.
@@ -162,16 +140,13 @@ class Prepared:
         self.trained()
         return cast(Task, self.task)
 
-    def pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
-        """One noised mean gradient of each client at the public start, shape (N, p), paid for by `pilot`."""
+    def _pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
         from noiseworthy.engines.pilot import pilot_gradients  # here, because few plans buy constants
 
         federation, task = self.trained()
         return pilot_gradients(federation, task, problem, pilot, self.study.federation.seed)
 
-    @property
-    def heterogeneity(self) -> PerClient | None:
-        """How far clients' data are from the others', if that is stated."""
+    def _heterogeneity(self) -> PerClient | None:
         stated = self.study.constants.heterogeneity
         return None if stated is None else self.in_order("[constants] heterogeneity", stated)
 

@@ -259,7 +259,7 @@ def _refused(name: str, prepared: Prepared) -> str:
         return ""
     study = with_algorithm(prepared.study, name, len(prepared.sizes))
     try:
-        method(name).check(replace(prepared, study=study), study.algorithm)
+        method(name).check(replace(prepared, study=study).question, study.algorithm)
     except UserError as error:
         return str(error)
     return ""

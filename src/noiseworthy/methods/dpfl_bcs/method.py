@@ -60,7 +60,7 @@ def answer(question: Question, table: SelectionTable) -> Answer:
 
 def _stages(question: Question, table: SelectionTable) -> Advice:
     """Rounds of stage 1 as the study states them, or as far as they are worth it; with the reason, if any."""
-    if question.heterogeneity is not None:
+    if question.heterogeneity() is not None:
         if table.estimation_rounds not in (0, "auto"):
             raise ConfigError(
                 f"[constants] heterogeneity is stated, and [algorithm] estimation_rounds = "
@@ -100,7 +100,7 @@ def _stated_cap(question: Question, table: SelectionTable) -> float:
 def chosen(question: Question, table: SelectionTable | RivalTable) -> Plan:
     """Who is asked how often, by the study's budgets, sizes and heterogeneity; errors as in `answer`."""
     problem = question.problem(clip_of(question, table.name))
-    stated = question.heterogeneity
+    stated = question.heterogeneity()
     return planner.plan(
         problem,
         _constants(question, table.name, problem),
