@@ -116,10 +116,6 @@ class Watched(Around):
         kept = seen.at[state.round].set(uploads.reshape(seen.shape[1:]))
         return after._replace(memory=Seen(after.memory, kept))
 
-    def model(self, state: ServerState) -> Array:
-        """The algorithm's."""
-        return self.algorithm.model(own_state(state))
-
 
 def watched(algorithm: Algorithm, world: Numbers, width: int, tossed: bool = False) -> Watched:
     """An algorithm under watch.

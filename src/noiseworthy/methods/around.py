@@ -90,6 +90,10 @@ class Around(eqx.Module):
         """The algorithm's."""
         return self.algorithm.aggregate_noise(own_state(state), cohort, key)
 
+    def model(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.model(own_state(state))
+
 
 def own_state(state: ServerState) -> ServerState:
     """The state as the inner algorithm knows it."""

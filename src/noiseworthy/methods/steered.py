@@ -145,10 +145,6 @@ class Steered(Around):
         telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
         return jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
 
-    def model(self, state: ServerState) -> Array:
-        """The algorithm's."""
-        return self.algorithm.model(own_state(state))
-
 
 def steered(algorithm: Algorithm, plan: Plan) -> Steered:
     """An algorithm steered as its plan says; with a gain of 0 where it says nothing.

@@ -62,10 +62,6 @@ class Narrow(Around):
         after = self.algorithm.aggregate(own_state(state), total)
         return after._replace(memory=Kept(after.memory))
 
-    def model(self, state: ServerState) -> Array:
-        """The algorithm's."""
-        return self.algorithm.model(own_state(state))
-
     def _seen(self, noise: Array) -> Array:
         return jnp.take(noise, jnp.asarray(self.drawn), mode="fill", fill_value=0.0)
 
