@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
-from divided import CASES, NETWORK, TASK, federation, run
+from divided import CASES, NETWORK, OF_NETWORK, TASK, federation, run
 from noiseworthy.engines import resident
 from noiseworthy.studies.training import train
 
@@ -51,8 +51,7 @@ for name, (plan, seeds) in CASES.items():
     }
     again = run(plan, seeds, resume=kept[1], hosts=True) if name == "memory" else many
     told[name]["resumed"] = float(np.abs(again.theta - many.theta).max())
-for name, task in (("seeds", TASK), ("network", NETWORK)):
-    plan, seeds = CASES[name]
+for name, task, (plan, seeds) in (("seeds", TASK, CASES["seeds"]), ("network", NETWORK, OF_NETWORK)):
     many, mesh = train(plan, federation, task, seeds), dict(made)
     resident.mesh_of, kept = (lambda *_, **__: None), resident.mesh_of
     alone = train(plan, federation, task, seeds)

@@ -41,15 +41,14 @@ CASES = {
     "shared seeds": (replies.stated(problem("A"), 4, 4, STEP), [0, 1, 0, 1]),
     "memory": (coins.stated(problem("D"), 12, 0.3, STEP, 3), [0]),
     "span": (local_steps.stated(problem("D"), 40, 10, 4, STEP), [0]),
-    "network": (replies.stated(problem("A", NETWORK), 4, 4, STEP), [0, 1]),
     "indivisible": (replies.stated(problem("A"), 4, 5, STEP), [0]),
 }
+OF_NETWORK = (replies.stated(problem("A", NETWORK), 4, 4, STEP), [0, 1])
 
 
 def run(plan, seeds, resume=None, kept=None, *, hosts=False):
     """Trainings of one of the cases; checkpoints are appended to what is given."""
-    task = TASK if plan.problem.dimension == TASK.dimension else NETWORK
-    algorithms = [make(plan, task, seed) for seed in seeds]
+    algorithms = [make(plan, TASK, seed) for seed in seeds]
     scored = np.array([0, 2, plan.rounds])
     return simulate(
         algorithms, plan.uploads, shards, scored, seeds, resume=resume, hosts=hosts,
