@@ -28,8 +28,14 @@ SHAPES: tuple[tuple[int, int | None], ...] = ((4, 3), (10, 2), (25, 2), (25, Non
 SEEDS = range(100)
 REAL_IMAGES = ("digits", "mnist", "pneumoniamnist")
 """Those of the tuning half of docs/plan_quality.md."""
-KINDS = {"strokes": 0, "silhouettes": 1, "scenes": 2}
-IMAGE, IMAGE_CLASSES, IMAGE_SEEDS = (28, 28), 10, 30
+KINDS = {
+    "strokes": range(0, 90, 3),
+    "silhouettes": range(1, 90, 3),
+    "scenes": range(2, 180, 6),
+    "views": range(5, 180, 6),
+}
+"""Thirty seeds of each."""
+IMAGE, IMAGE_CLASSES = (28, 28), 10
 FIGURE = Path(__file__).parents[1] / "docs/figures/prior-images.png"
 _MOST = 1000
 
@@ -113,19 +119,20 @@ def _row(name: str, cells: list[str]) -> None:
 @styled
 def draw(classes: int = 8) -> None:
     """Two images of each of some classes, of every kind."""
-    figure = new_figure(8, 4.7)
+    rows = 2 * len(KINDS)
+    figure = new_figure(8, 0.78 * rows)
     figure.set_layout_engine("none")
     grid = figure.add_gridspec(
-        6, classes, left=0.125, right=0.995, top=0.99, bottom=0.01, wspace=0.06, hspace=0.06
+        rows, classes, left=0.125, right=0.995, top=0.99, bottom=0.01, wspace=0.06, hspace=0.06
     )
-    for kind, (name, seed) in enumerate(KINDS.items()):
-        images = prior_images(IMAGE, IMAGE_CLASSES, seed)
+    for kind, (name, seeds) in enumerate(KINDS.items()):
+        images = prior_images(IMAGE, IMAGE_CLASSES, seeds[0])
         for which in range(classes):
             for row, place in enumerate(np.flatnonzero(images.y == which)[:2]):
                 axes = figure.add_subplot(grid[2 * kind + row, which])
                 axes.imshow(images.x[place], cmap="gray", vmin=0, vmax=1)
                 axes.set_axis_off()
-        figure.text(0.115, 1 - (2 * kind + 1) / 6, name, ha="right", va="center")
+        figure.text(0.115, 1 - (2 * kind + 1) / rows, name, ha="right", va="center")
     FIGURE.write_bytes(png(figure))
 
 
@@ -152,11 +159,8 @@ def main() -> None:
         _spread(f"prior, {features} features, {kind}", of_prior(features, classes))
     print()
     real(REAL_IMAGES)
-    for name, first in KINDS.items():
-        every = [
-            asdict(Statistics.of(prior_images(IMAGE, IMAGE_CLASSES, seed)))
-            for seed in range(first, first + 3 * IMAGE_SEEDS, 3)
-        ]
+    for name, seeds in KINDS.items():
+        every = [asdict(Statistics.of(prior_images(IMAGE, IMAGE_CLASSES, seed))) for seed in seeds]
         _spread(f"prior, {name}", {key: np.array([one[key] for one in every]) for key in names})
     draw()
 

@@ -78,6 +78,13 @@ def test_left_to_choose_real_images_decide_and_without_two_sets_of_them_size_doe
     assert treatments_of(asking, bench) == tried  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.usefixtures("whole_races")
+def test_views_stand_in_for_scenes_where_features_are_seen_which_make_out_little_in_those():
+    assert open_bench(prepare(study())).sources == ("prior:0", "prior:1", "prior:2")
+    for features in ("auto", "scattering"):
+        assert open_bench(prepare(study(features=features))).sources == ("prior:0", "prior:1", "prior:5")
+
+
 def test_what_is_stated_of_records_beside_a_choice_to_be_made_is_refused():
     with pytest.raises(
         ValueError, match=r'features = "auto" chooses how records are treated; leave out pool'

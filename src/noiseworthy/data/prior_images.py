@@ -1,4 +1,4 @@
-"""Synthetic images drawn from a prior over what sets of images are like: strokes, silhouettes and scenes.
+"""Synthetic images drawn from a prior over what sets of images are like: strokes, silhouettes, scenes, views.
 
 For images what `prior` is for tables. A class is a few shapes, and every image shows one of them moved,
 turned, bent and lit in a way of its own, so that no linear model is perfect. The kinds differ in what plans
@@ -8,6 +8,7 @@ turn on: how much of an image is its set's mean, and how far a linear model gets
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,9 @@ def prior_images(
 ) -> Records:
     """A set of images drawn from the prior: always the same one for the same arguments.
 
-    Seeds 0, 3, 6, ... are strokes on black, seeds 1, 4, 7, ... bright silhouettes on black, and seeds 2, 5,
-    8, ... silhouettes in a scene, brighter or darker than it is, of which a linear model makes out least.
+    Seeds 0, 3, 6, ... are strokes on black, seeds 1, 4, 7, ... bright silhouettes on black, and seeds 2, 8,
+    14, ... silhouettes in a scene, brighter or darker than it is, of which a linear model makes out least.
+    Seeds 5, 11, 17, ... are views, such scenes as unlike in light, contrast and texture as photographs are.
 
     Args:
         record_shape: (H, W), or (H, W, channels, ...).
@@ -62,7 +64,8 @@ def prior_images(
     rng = np.random.default_rng([_SEED, check.count("seed", seed, least=0)])
     (height, width), channels = record_shape[:2], record_shape[2:]
     labels = rng.permutation(np.arange(n) % classes).astype(np.int32)
-    draw, finer = (_strokes, _silhouettes, _scenes)[seed % 3], math.ceil(_FINE / max(height, width))
+    kinds = (_strokes, _silhouettes, _scenes, _strokes, _silhouettes, _views)
+    draw, finer = kinds[seed % len(kinds)], math.ceil(_FINE / max(height, width))
     drawn = draw((finer * height, finer * width), labels, classes, rng)
     images = drawn.reshape(n, height, finer, width, finer).mean(axis=(2, 4))
     if channels:
@@ -106,6 +109,15 @@ def _scenes(side: tuple[int, int], labels: Labels, classes: int, rng: Generator)
     contrast = _of_image_and_class(0.15, 0.08, labels, classes, rng)
     level = 0.5 + _of_image_and_class(0.1, 0.04, labels, classes, rng)
     return _lit(level + scene + contrast * inside, rng)
+
+
+def _views(side: tuple[int, int], labels: Labels, classes: int, rng: Generator) -> Floats:
+    """Shapes in a scene, whose light and texture are partly those of their class, shape (images, pixels)."""
+    of = partial(_of_image_and_class, labels=labels, classes=classes, rng=rng)
+    inside = _inside(side, _outlines(labels, classes, rng), rng)
+    scene = rng.uniform(0.12, 0.2) * _textures(side, 1.3 + of(0.25, 0.2), (of(0.4, 0.35), of(0.4, 0.35)), rng)
+    scene += rng.uniform(0.02, 0.05) * _fields(side, classes, 2.0, rng)[labels]
+    return _lit(0.5 + of(0.18, 0.08) + np.exp(of(0.6, 0.45)) * scene + of(0.15, 0.08) * inside, rng)
 
 
 def _shapes(labels: Labels, classes: int, rng: Generator) -> NDArray[np.int64]:
@@ -161,6 +173,22 @@ def _fields(side: tuple[int, int], count: int, fall: float, rng: Generator) -> F
     waves = np.fft.fft2(rng.standard_normal((count, *side)))
     fields = np.fft.ifft2(amplitude * waves).real.reshape(count, -1)
     return (fields / max(fields.std(), 1e-9)).astype(np.float32)
+
+
+def _textures(side: tuple[int, int], fall: Floats, lean: tuple[Floats, Floats], rng: Generator) -> Floats:
+    """Random fields of expected variance 1, of a grain and a direction each, shape (images, pixels).
+
+    Amplitudes are frequency^-fall e^(u cos 2a + v sin 2a) at an angle a, (u, v) being the lean.
+    """
+    y, x = np.meshgrid(*[n * np.fft.fftfreq(n) for n in side], indexing="ij")
+    frequency, twice = np.hypot(y, x), 2 * np.arctan2(y, x)
+    fall, u, v = (one[..., None] for one in (fall, *lean))
+    leaning = np.exp(u * np.cos(twice) + v * np.sin(twice))
+    amplitude = np.where(frequency > 0, np.maximum(frequency, 1) ** -fall * leaning, 0)
+    size = np.sqrt(np.mean(amplitude**2, axis=(1, 2), keepdims=True))
+    waves = np.fft.fft2(rng.standard_normal((len(fall), *side)))
+    fields = np.fft.ifft2(amplitude / np.maximum(size, 1e-9) * waves).real
+    return fields.reshape(len(fall), -1).astype(np.float32)
 
 
 def _of_image_and_class(own: float, common: float, labels: Labels, classes: int, rng: Generator) -> Floats:

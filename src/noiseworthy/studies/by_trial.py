@@ -123,7 +123,8 @@ def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     facts = replace(prepared.public_facts(), for_owners=for_owners)
     public, located = prepared.study.planning.public, prepared.study.located
     if public == "auto":
-        weights = public_sources(facts, prepared.relatives)
+        featured = prepared.study.task.features is not None
+        weights = public_sources(facts, prepared.relatives, featured=featured)
         if len(facts.record_shape) > 1 and not isinstance(prepared.task, LinearModel):
             shown = [one for one in weights if is_made(one) or is_alike(one, facts.record_shape)]
             weights = dict.fromkeys(shown[:_OF_NETWORKS], 1.0)

@@ -13,6 +13,8 @@ _REAL = 4
 """Real tables at most, the nearest of their kind."""
 _PRIOR = tuple(f"{PRIOR}:{seed}" for seed in range(3))
 """What is drawn from the prior beside them."""
+_SCENES, _VIEWS = f"{PRIOR}:2", f"{PRIOR}:5"
+"""The second stands in for the first where public features are seen, which make out little in it."""
 _DRAWN_LIKENESS = 0.4
 """What a table of the prior weighs: as much as a real one about a factor of e off in features or records."""
 
@@ -40,21 +42,26 @@ TABLES = {
 """Real tables that ship, by name."""
 
 
-def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[str, float]:
+def public_sources(
+    facts: PublicFacts, without: Collection[str] = (), *, featured: bool = False
+) -> dict[str, float]:
     """What ships with the product and stands in for a study's data, and what the word of each weighs.
 
-    For images strokes, silhouettes and scenes of the prior stand in, and for grey ones digits, which weigh as
-    much. For a table the nearest real ones of its kind stand in (numbers to predict, two classes or several),
-    one of each source of records at most, and tables of the prior. A real one weighs by its likeness.
+    For images strokes, silhouettes and scenes of the prior stand in (views, where features are seen), and for
+    grey ones digits, which weigh as much. For a table the nearest real ones of its kind stand in (numbers to
+    predict, two classes or several), one of each source of records at most, and tables of the prior. A real
+    one weighs by its likeness.
 
     Args:
         facts: of the study; its own data and their relatives are never among what stands in.
         without: names of other data that must not be, nor their relatives.
+        featured: whether public features of images are seen.
     """
     left_out = (facts.source, *without)
     if len(facts.record_shape) > 1 and facts.classes:
         real = [] if math.prod(facts.record_shape[2:]) > 1 or _related("digits", left_out) else ["digits"]
-        return dict.fromkeys([*real, *_PRIOR], 1.0)
+        drawn = [_VIEWS if featured and one == _SCENES else one for one in _PRIOR]
+        return dict.fromkeys([*real, *drawn], 1.0)
     by_likeness = sorted(TABLES, key=lambda name: -likeness(facts, TABLES[name]))
     real: list[str] = []
     for name in by_likeness:
