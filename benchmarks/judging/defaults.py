@@ -22,9 +22,9 @@ def defaults_of(search: Search) -> dict[str, tuple[NDArray[np.float64], NDArray[
       they are and no constant.
     """
     made, n = search.ground.made, search.ground.clients
-    model = "linear" if made.classes is None else "softmax"
+    model = "linear" if made.question.classes is None else "softmax"
     unit, plain = Seen(ONE_NORM, model, SHARE), Seen((), model, 0.0)
-    paper = (121, 1, 300.0) if made.mechanism == "laplace" else (100, n, 10.0)
+    paper = (121, 1, 300.0) if made.study.privacy.mechanism == "laplace" else (100, n, 10.0)
     settings = {
         "usual": Tried(Line(unit, 100, n), 1.0, 0.5, False, np.nan),
         "short": Tried(Line(unit, 10, n), 1.0, 1.0, False, np.nan),

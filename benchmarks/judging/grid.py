@@ -295,7 +295,7 @@ class Search:
     def counts(self, seen: Seen, b: int) -> None:
         """All T with b clients; longer trainings are given up once they only get worse."""
         untrained, bests = self.ground.untrained[0], []
-        most = _MOST_UPLOADS[self.ground.made.mechanism]
+        most = _MOST_UPLOADS[self.ground.made.study.privacy.mechanism]
         for rounds in ROUNDS:
             if b * rounds > self.ground.clients * most or (b > self.ground.fewest and rounds > 256):
                 break
@@ -416,7 +416,8 @@ class Search:
         """The step at which noise moves outputs by a typical slope, or a long way is gone if that is less."""
         law = Law.of(self.ground.plan(line), np.zeros((1, 1, line.clients), int))
         decay = StepSize(1.0, DECAY_ROUNDS).at(np.arange(line.rounds))
-        unit = law.noise * np.sqrt(law.summands * (1 if self.ground.made.mechanism == "gaussian" else 2))
+        gaussian = self.ground.made.study.privacy.mechanism == "gaussian"
+        unit = law.noise * np.sqrt(law.summands * (1 if gaussian else 2))
         noise = clip * unit * np.sqrt(np.sum(decay**2))
         reach = min(clip / scale.clip, 1.0) * scale.gradient * np.sum(decay)
         return scale.gradient / scale.record**2 * float(min(1 / noise, _MOST_TRAVEL / reach))

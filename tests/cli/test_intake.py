@@ -449,8 +449,8 @@ def test_owners_allow_the_model_that_the_study_trains(run, tmp_path):
     run("init", "wards.csv", "--owners", "--public", "sex", "--public", "diagnosis")
     filled(tmp_path / "columns.toml", dose="[0, 50]", seen='["2019-01-01", "2021-12-31"]')
     trained = prepare(load_study(tmp_path / "study.toml"))
-    model = trained.study.task.model or default_model(trained.classes)
-    assert (trained.classes, model) == (2, "logistic")
+    model = trained.study.task.model or default_model(trained.question.classes)
+    assert (trained.question.classes, model) == (2, "logistic")
     assert model in load_owner(tmp_path / "owners" / "north.toml").allowed.models
 
 
@@ -460,7 +460,7 @@ def test_noise_is_foretold_for_the_model_that_is_trained(run, tmp_path):
     filled(tmp_path / "study.toml", **ANSWERS)
     trained = prepare(load_study(tmp_path / "study.toml"))
     shape, task = trained.trained()[0].feature_shape, trained.study.task
-    assert _dimension(shape, trained.classes, task) == trained.dimension
+    assert _dimension(shape, trained.question.classes, task) == trained.dimension
 
 
 def test_names_that_toml_escapes_are_escaped():
