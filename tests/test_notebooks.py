@@ -97,4 +97,5 @@ def test_an_owner_refuses_a_plan_beyond_its_file_and_audits_its_gateway(printed)
     assert "noise_floor" in said
     assert "the plan spends epsilon 4" in said
     assert "(not served)" in said
-    assert "Nothing speaks against this installation" in said
+    # of 20 attacks on a sound installation one may show more than was charged, which the verdict says
+    assert re.search("Nothing (speaks|is proven) against this installation", said)
