@@ -10,7 +10,7 @@ from noiseworthy.data.scenes import scenes
 from noiseworthy.errors import InvalidInput
 from prior import Statistics
 
-STROKES, SILHOUETTES, SCENES, VIEWS = (0, 3), (1, 4), (2, 8), (5, 11)
+STROKES, SILHOUETTES, SCENES, VIEWS = (0, 3, 6), (1, 4, 7), (2, 8, 14), (5, 11, 17)
 
 
 @pytest.mark.full
@@ -103,7 +103,8 @@ def test_neighbouring_pixels_are_alike_as_in_any_image():
     for seed in range(6):
         x = prior_images((28, 28), 10, seed).x
         centred = x - x.mean(axis=0)
-        centred -= centred.mean(axis=(1, 2), keepdims=True)
+        if seed in VIEWS:  # each has a light of its own, which is not what pixels tell of each other
+            centred -= centred.mean(axis=(1, 2), keepdims=True)
         beside = np.mean(centred[:, :, 1:] * centred[:, :, :-1]) / np.mean(centred**2)
         far = np.mean(centred[:, :, 14:] * centred[:, :, :-14]) / np.mean(centred**2)
         assert beside > 0.6 > 0.5 > abs(far)

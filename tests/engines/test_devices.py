@@ -18,7 +18,7 @@ SUPPORT = Path(__file__).parents[1] / "support"
 SCRIPT = """
 import json
 import numpy as np
-from divided import CASES, run
+from divided import CASES, OF_NETWORK, run
 from noiseworthy.engines import resident
 
 one, advance, made = resident.mesh_of, resident._advance, {}
@@ -30,7 +30,7 @@ def watched(*args):
     return advance(*args)
 
 told = {}
-for name, (plan, seeds) in CASES.items():
+for name, (plan, seeds) in {**CASES, "network": OF_NETWORK}.items():
     resident.mesh_of, resident._advance = (lambda *_, **__: None), advance
     alone = run(plan, seeds)
     resident.mesh_of, resident._advance = one, watched
@@ -60,6 +60,7 @@ def test_four_devices_give_the_numbers_of_one_by_one_sum_a_round_and_go_on_from_
     seen = told()
     for case, trainings, clients in (
         ("everybody", 1, 4), ("seeds", 4, 1), ("shared seeds", 2, 2), ("memory", 1, 4), ("span", 1, 4),
+        ("network", 2, 2),
     ):  # fmt: skip
         here = seen[case]
         assert here["mesh"] == {"trainings": trainings, "clients": clients}, case

@@ -246,7 +246,8 @@ def test_bought_constants_are_paid_for_out_of_the_budget(mechanism):
     spent, pilot_alone = plan.spent(), plan.spent(np.zeros(4, int))
     assert np.all(spent <= budget)
     np.testing.assert_allclose(spent, budget, rtol=1e-5)
-    assert np.all(pilot_alone > 0.15 * budget), "a fifth, in what adds up: epsilon, or mu squared"
+    # a fifth of what adds up, which is epsilon or the square of mu
+    assert np.all(pilot_alone > 0.15 * budget)
     assert np.all(pilot_alone < 0.5 * budget)
     assert np.all(plan.problem.budget.epsilon < budget)
     assert [row["epsilon"] for row in plan.as_dict()["privacy"]["clients"]] == budget.tolist()

@@ -48,7 +48,8 @@ OF_NETWORK = (replies.stated(problem("A", NETWORK), 4, 4, STEP), [0, 1])
 
 def run(plan, seeds, resume=None, kept=None, *, hosts=False):
     """Trainings of one of the cases; checkpoints are appended to what is given."""
-    algorithms = [make(plan, TASK, seed) for seed in seeds]
+    task = TASK if plan.problem.dimension == TASK.dimension else NETWORK
+    algorithms = [make(plan, task, seed) for seed in seeds]
     scored = np.array([0, 2, plan.rounds])
     return simulate(
         algorithms, plan.uploads, shards, scored, seeds, resume=resume, hosts=hosts,
