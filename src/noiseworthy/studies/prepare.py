@@ -132,7 +132,7 @@ class Prepared:
         )  # fmt: skip
 
     def model(self) -> Task:
-        """The model of one record, for what needs one.
+        """The model, for what needs one.
 
         Raises:
             ConfigError: the study names no data.
