@@ -19,25 +19,29 @@ def _numbers(name: str, value: ArrayLike) -> Real:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a number, got {value!r}") from None
+        array = None
+    if array is None or np.asarray(value).dtype.kind in "US":  # NumPy reads numbers out of texts
+        raise InvalidInput(f"{name} must be a number, got {value!r}")
     if np.isnan(array).any():
         raise InvalidInput(f"{name} must be a number, got NaN; remove or replace the missing value")
     return array
 
 
-def _all(name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str) -> Real:
-    """The array where all of it is good; else the first value that is not, by its place among several."""
+def _all(
+    name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str, each: str = "client"
+) -> Real:
+    """The array where all of it is good; else the first value that is not, by whose it is among several."""
     if not good.all():
         first = array.ravel()[index := int(np.argmin(good))]
-        where = f" for client {index}" if array.ndim else ""
+        where = f" for {each} {index}" if array.ndim else ""
         raise InvalidInput(_line(f"{name} must {must}, got {first:g}{where}", remedy))
     return array
 
 
-def positive(name: str, value: ArrayLike, *, remedy: str = "") -> Real:
-    """Finite numbers above zero, as a float64 array of the shape given."""
+def positive(name: str, value: ArrayLike, *, remedy: str = "", each: str = "client") -> Real:
+    """Finite numbers above zero, as a float64 array of the shape given; of several, one for `each`."""
     array = _numbers(name, value)
-    return _all(name, array, np.isfinite(array) & (array > 0), "be finite and above 0", remedy)
+    return _all(name, array, np.isfinite(array) & (array > 0), "be finite and above 0", remedy, each)
 
 
 def non_negative(name: str, value: ArrayLike, *, remedy: str = "") -> Real:

@@ -95,7 +95,7 @@ class _Estimator(BaseEstimator, ABC):
         kept = delivered(made.prepared, run.theta[0], record, [seed])
         if kept is None:
             raise InvalidInput(f"an estimator trains models by name, got {type(task).__name__}")
-        unscored = kept.description.model_copy(update={"metrics": None})
+        unscored = kept.description.model_copy(update={"metrics": None, "test_origin": None})
         model = Model(kept._replace(description=unscored), task)
         self.model_ = _in_units(model, *label["range"]) if "range" in label else model
         self.plan_ = made.plan
@@ -143,7 +143,11 @@ class _Estimator(BaseEstimator, ABC):
             stated[name] = {**stated.get(name, {}), **table}
         if federation.classes is None:
             stated["planning"] = {"label_scale": _LABEL_SCALE, **stated["planning"]}
-        raw = {**stated, "federation": {"data": _SOURCE}, "training": {"seeds": [seed], "evaluations": 1}}
+        read_off = any(
+            getattr(self, name, ...) is None for name in ("feature_range", "label_range", "classes")
+        )
+        source = {"data": _SOURCE, "simulation": read_off}
+        raw = {**stated, "federation": source, "training": {"seeds": [seed], "evaluations": 1}}
         prepared = prepare(parse_study(raw), Opened(federation, None))
         if federation.classes is None and not prepared.study.task.intercept(self._MODEL):
             raise InvalidInput("[task] bias must be above 0, got 0: targets are centred; leave it out")

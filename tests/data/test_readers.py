@@ -19,6 +19,7 @@ from noiseworthy.data.dialects import dialect, too_long
 from noiseworthy.data.frames import of_frame
 from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_columns
 from noiseworthy.data.schema import read_schema
+from noiseworthy.data.schema.values import keys
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.studies.loading import parse_study
@@ -312,6 +313,56 @@ def test_gaps_among_objects_are_none_and_the_frame_stays_as_it_was():
     before = frame.copy()
     assert of_frame(frame)["note"].tolist() == [1, "x", None, None]
     pd.testing.assert_frame_equal(frame, before)
+
+
+CODES = [900000000000207008, 11111111, 900000000000207009]
+"""Of SNOMED's length, two of which are one float."""
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", "nullable frame", "frame of Arrow"])
+def test_a_gap_changes_no_other_whole_number(tmp_path, suffix):
+    """As floats, which a gap makes of a column elsewhere, one record without a code would recode all others."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    path = tmp_path / f"codes{suffix}"
+    for codes in (CODES, [*CODES, None]):
+        table = pa.table({"code": pa.array(codes, pa.int64())})
+        if suffix == ".parquet":
+            parquet.write_table(table, path)
+        elif suffix == ".feather":
+            feather.write_feather(table, path)
+        elif suffix == ".arrow":
+            with path.open("wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+                stream.write_table(table)
+        if suffix == "nullable frame":
+            read = of_frame(pd.DataFrame({"code": pd.array(codes, "Int64")}))["code"]
+        elif suffix == "frame of Arrow":
+            read = of_frame(table)["code"]
+        else:
+            read = read_columns(path, cells=True)[0]["code"]
+        assert keys(read)[:3] == [str(code) for code in CODES]
+        assert keys(read)[3:] == [""] * (len(codes) - 3)
+
+
+def test_small_whole_numbers_beside_a_gap_are_numbers():
+    read = of_frame(pd.DataFrame({"age": pd.array([61, None, 2**53], "Int64")}))["age"]
+    np.testing.assert_array_equal(read, [61.0, np.nan, 2.0**53])
+    assert of_frame(pd.DataFrame({"age": pd.array([None, None], "Int64")}))["age"].tolist() == [None, None]
+    kept = of_frame(pd.DataFrame({"age": pd.array([61, None, -(2**53) - 1], "Int64")}))["age"]
+    assert kept.tolist() == [61, None, -(2**53) - 1]
+
+
+@pytest.mark.parametrize("cells", [True, False])
+@pytest.mark.parametrize("hint", ["", "sep=,\n"])
+def test_a_stray_quote_swallows_no_records(tmp_path, cells, hint):
+    """One record with a quote too many took all up to the next quote for one cell: 100 records were 47."""
+    path, said = tmp_path / "wards.csv", r"wards\.csv has a quote that ends no cell at its line {}, so that"
+    path.write_text(f'{hint}age,state\n61,"stable\n62,worse\n63,"stable"\n64,worse\n')
+    with pytest.raises(DataError, match=said.format(5 if hint else 4)):
+        read_columns(path, cells=cells)
+    path.write_text(f'{hint}age,state\n61,"stable\n\nsince ""May"""\n\n62,5" high\n')
+    assert read_columns(path, cells=cells)[0]["state"].tolist() == ['stable\n\nsince "May"', '5" high']
 
 
 def test_a_hint_for_spreadsheets_is_no_header(tmp_path):

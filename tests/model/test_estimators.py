@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from noiseworthy import NoiseworthyClassifier, NoiseworthyRegressor, load_model
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.estimators import SimulationWarning
+from noiseworthy.model.card import card_of
 
 STATED = {
     "algorithm": {"rounds": 60, "step_size": 1.0, "step_decay": "none", "clients_per_round": 1},
@@ -65,6 +66,7 @@ def test_what_is_stated_is_not_read():
         one, other = (classifier().fit(x, Y, SITE) for x in (X, X / 3))
     assert one.plan_.as_dict() == other.plan_.as_dict()
     assert one.model_.schema == other.model_.schema
+    assert "read off" not in one.model_.description.privacy.warning
 
 
 LEFT_OUT = {
@@ -79,6 +81,9 @@ def test_what_is_read_off_the_data_is_said(fact):
     estimator, y = LEFT_OUT[fact]
     with pytest.warns(SimulationWarning, match=f"no epsilon covers: this is a simulation; state {fact}"):
         estimator.fit(X, y, SITE)
+    promised = estimator.model_.description.privacy.warning
+    assert promised.endswith("leaves [federation] simulation out. No epsilon covers that.")
+    assert "read off the private records" in card_of(estimator.model_.description)
 
 
 def test_labels_come_back_as_they_were_given():

@@ -372,6 +372,38 @@ def test_a_token_beyond_the_table_is_treated_as_the_model_does():
         np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind", "mode", "norm"),
+    [
+        (256, "uint8", "fill", "l2"), (256, "uint8", "clip", "l2"), (256, "uint8", "fill", "l1"),
+        (300, "uint8", "fill", "l2"), (300, "uint8", "clip", "l2"), (65_536, "uint16", "fill", "l2"),
+        (128, "int8", "fill", "l1"), (256, "uint32", "fill", "l2"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tokens", [1, 4])
+def test_no_record_exceeds_the_clip_where_tokens_are_of_a_narrow_type(rows, kind, mode, norm, tokens):
+    """In their type 256 rows are none: each token fell upon row 0, and its gradient counted as nothing."""
+    rng = np.random.default_rng(0)
+    tables = {"e": 5 * numbers(rng, rows, 4) * np.sqrt(rows), "c": numbers(rng, 4, CLASSES)}
+    task = model_task(
+        lambda p, x: jnp.take(p["e"], x.astype(kind), axis=0, mode=mode).sum(0) @ p["c"], tables
+    )
+    # by products, as JAX's own gradient of a lookup drops tokens of a narrow type, too
+    plain = model_task(lambda p, x: (jax.nn.one_hot(x, rows) @ p["e"]).sum(0) @ p["c"], tables)
+    theta, x = task.start(jax.random.key(0)), rng.integers(60, 127, (3, tokens))
+    batch = Batch(jnp.asarray(x), jnp.arange(3), jnp.ones(3))
+    np.testing.assert_allclose(task.losses(theta, batch), plain.losses(theta, batch), rtol=1e-5)
+    formed = jax.vmap(jax.grad(plain._loss), (None, 0, 0))(theta, batch.x, batch.y)
+    sizes = jnp.linalg.norm(formed, ORDER[norm], axis=1, keepdims=True)
+    for clip_norm in (0.01, 1.0, 100.0):
+        expected = jnp.sum(formed * jnp.minimum(1, clip_norm / sizes), axis=0)
+        result = task.clipped_gradient_sum(theta, batch, clip_norm, norm)
+        np.testing.assert_allclose(result, expected, atol=2e-5 * clip_norm)
+        alone = batch._replace(mask=jnp.array([1.0, 0.0, 0.0]))
+        own = np.asarray(task.clipped_gradient_sum(theta, alone, clip_norm, norm), np.float64)
+        assert np.linalg.norm(own, ORDER[norm]) <= clip_norm
+
+
 def test_no_gradient_of_a_record_is_formed_for_dense_layers():
     """What the compiled program holds at once stays far below records times parameters."""
     width, records = 256, 64

@@ -13,7 +13,7 @@ import pytest
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.tasks import Batch
-from noiseworthy.tasks.own import digest_of, own_task
+from noiseworthy.tasks.own import _function, _task, digest_of, own_task
 
 EQUINOX = """
 import equinox as eqx, jax
@@ -123,6 +123,22 @@ def start(folder, model="my_module:make"):
     return float(made(folder, model=model).initial(jax.random.key(0))[0])
 
 
+@pytest.mark.parametrize("kind", ["equinox", "linen", "nnx", "haiku"])
+def test_a_model_starts_from_the_same_numbers_where_float64_is_enabled(kind, write):
+    """Its digest and seed say what is trained: no setting of a process may change the draws."""
+
+    def told():
+        _task.cache_clear()
+        _function.cache_clear()
+        return made(write(KINDS[kind])).start(jax.random.key(0))
+
+    expected = told()
+    with jax.enable_x64(True):
+        found = told()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_module_of_the_folder_that_is_imported_counts_as_source(write):
     folder = write(CONSTANT)
     write("VALUE = 1.0", "helper.py")
@@ -184,6 +200,7 @@ def make(shape, classes):
         (HAIKU_STATE, "no state beside its parameters"),
         (EQUINOX_STATE, "no state beside its parameters"),
         (EQUINOX.replace("classes or 1", "classes + 2"), r"a number for each class.* got shape \(5,\)"),
+        (PURE.replace("x.ravel() @ w", "(x.ravel() @ w, x)"), r"for one record .* got a tuple and the loss"),
         ("def make(shape, classes):\n    return 3", r"must return an equinox module, .* got builtins\.int"),
         ("def make(shape, classes):\n    return 1 / 0", r"division by zero \(line 2 of my_module\.py\)"),
         ("def make(shape):\n    return 1", r"records of shape \(2, 3\) and 3 classes: TypeError"),

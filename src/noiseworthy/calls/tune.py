@@ -116,7 +116,8 @@ def tune(
     theta = np.asarray(made["tuned"], np.float32)
     tuned = kept._replace(theta=theta, description=_described(shared, theta))
     metrics = Model(tuned, task).measured(held.x[held.is_test], test_y)
-    tuned = tuned._replace(description=tuned.description.model_copy(update={"metrics": metrics}))
+    scored = {"metrics": metrics, "test_origin": None}
+    tuned = tuned._replace(description=tuned.description.model_copy(update=scored))
     _write(done, tuned)
     return done
 

@@ -74,7 +74,7 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
     import pandas as pd
 
     from noiseworthy.data.files import existing, read_npz
-    from noiseworthy.data.frames import read_frame, read_text_table
+    from noiseworthy.data.frames import read_arrow, read_text_table
     from noiseworthy.data.readers import FORMATS, TEXT, read_columns
 
     tables = tuple(one for one in FORMATS if one not in _ARRAYS)
@@ -83,7 +83,7 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
             table = read_text_table(path, dtype=str, keep_default_na=False)
         else:
             whole = path.suffix == ".parquet"
-            table = read_frame(path) if whole else pd.DataFrame(read_columns(path, cells=True)[0])
+            table = read_arrow(path) if whole else pd.DataFrame(read_columns(path, cells=True)[0])
         return table, table
     if not path.name.endswith(_ARRAYS):
         raise ConfigError(f"{path} must end in one of {', '.join((*tables, *_ARRAYS))}")

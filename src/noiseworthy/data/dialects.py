@@ -2,15 +2,16 @@
 
 All of it follows from the file's header, its ending or a cell by itself, never from other records: one
 record cannot change how another is read. Other cells only tell whether one is refused whose point may part
-thousands.
+thousands, and other lines whether a table is whose quotes do not match.
 """
 
 import codecs
 import csv
 import gzip
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import StringIO, TextIOWrapper
 from pathlib import Path
@@ -122,9 +123,7 @@ def part_thousands(cells: Iterable[Any], mark: str) -> bool:
 
 def too_long(path: Path, found: Dialect, names: int) -> str:
     """Which record of a text table has more cells than there are names, and why that may be, in words."""
-    with _text(path, found.encoding) as file, suppress(csv.Error):
-        for _ in range(found.skipped):
-            file.readline()
+    with _below_hint(path, found) as file, suppress(csv.Error):
         records = filter(None, csv.reader(file, delimiter=found.mark))
         for place, cells in enumerate(records):
             if len(cells) > names:
@@ -132,6 +131,26 @@ def too_long(path: Path, found: Dialect, names: int) -> str:
                 why = "name each, or quote cells that hold the separator" if cells[-1].strip() else ends
                 return f"record {place} has {len(cells)}, and there are {names} names; {why}"
     return "name each"
+
+
+def unmatched(path: Path, found: Dialect, records: int) -> str | None:
+    """Where the quotes of a text table do not match, so that records may lie within a cell; None if nowhere.
+
+    Args:
+        path: of the table.
+        found: its dialect.
+        records: that were read, the header not counted.
+    """
+    with _below_hint(path, found) as file:
+        if sum(not line.isspace() for line in file) == records + 1:
+            return None
+    with _below_hint(path, found) as file:
+        reader = csv.reader(file, delimiter=found.mark, skipinitialspace=True, strict=True)
+        try:
+            deque(reader, maxlen=0)
+        except csv.Error:
+            return f"line {found.skipped + reader.line_num}"
+    return None
 
 
 def _mark(head: list[str]) -> str:
@@ -150,6 +169,14 @@ def _binary(path: Path) -> Any:
 
 def _text(path: Path, encoding: str) -> TextIO:
     return TextIOWrapper(_binary(path), encoding=encoding, errors=_WESTERN, newline="")
+
+
+@contextmanager
+def _below_hint(path: Path, found: Dialect) -> Iterator[TextIO]:
+    with _text(path, found.encoding) as file:
+        for _ in range(found.skipped):
+            file.readline()
+        yield file
 
 
 def _western(error: UnicodeError) -> tuple[str, int]:

@@ -22,11 +22,11 @@ Arrays = dict[str, NDArray]
 
 
 def read_frame(path: Path, **options: Any) -> Any:
-    """The table in a CSV or parquet file, as a pandas DataFrame.
+    """The table in a CSV file, as a pandas DataFrame.
 
     Args:
         path: the file; one that ends in .gz is decompressed on the way.
-        options: arguments of `pandas.read_csv` or, for .parquet, `pandas.read_parquet`.
+        options: arguments of `pandas.read_csv`.
 
     Raises:
         DataError: the file is missing, damaged or no table.
@@ -34,9 +34,8 @@ def read_frame(path: Path, **options: Any) -> Any:
     import pandas as pd  # here, because it takes most of a second to import
 
     existing(path)
-    read = pd.read_parquet if path.suffix == ".parquet" else pd.read_csv
     try:
-        return read(path, **options)
+        return pd.read_csv(path, **options)
     except (ValueError, OSError, EOFError, zlib.error) as cause:
         raise DataError(f"{path} cannot be read as a table: {cause}") from None
 
@@ -54,11 +53,11 @@ def read_text_table(path: Path, **options: Any) -> Any:
 
     Raises:
         DataError: the file is missing, damaged or no table, has two columns of one name, one whose name
-            holds other separators, or a record with more cells than its header.
+            holds other separators, a record with more cells than its header, or quotes that do not match.
     """
     import pandas as pd  # here, because it takes most of a second to import
 
-    from noiseworthy.data.dialects import dialect, too_long  # here, as other formats need none
+    from noiseworthy.data.dialects import dialect, too_long, unmatched  # here, as other formats need none
 
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
@@ -75,6 +74,11 @@ def read_text_table(path: Path, **options: Any) -> Any:
             raise
         why = too_long(path, found, header.shape[1])
         raise DataError(f"{path} has a record of more cells than names in its header: {why}") from None
+    if place := unmatched(path, found, len(frame)):
+        raise DataError(
+            f"{path} has a quote that ends no cell at its {place}, so that records may be taken for one "
+            "cell; write a quote within a cell twice, or take it away"
+        )
     if found.decimal_commas:
         typed = "dtype" not in options
         texts = read_frame(path, **found.options, index_col=False, dtype=str) if typed else frame
@@ -102,7 +106,7 @@ def _read_commas(frame: Any, texts: Any, mark: str, *, typed: bool) -> None:
 
 
 def read_arrow(path: Path) -> Any:
-    """A file of Arrow's or Feather's, in the format of files or of streams, as a pandas frame.
+    """A file of Parquet, or of Arrow or Feather in the format of files or of streams, as a pandas frame.
 
     Args:
         path: of the file.
@@ -112,15 +116,23 @@ def read_arrow(path: Path) -> Any:
     """
 
     def read() -> Any:
-        from pyarrow import feather, ipc
+        from pyarrow import feather, ipc, parquet
 
+        if path.suffix == ".parquet":
+            return of_arrow(parquet.ParquetFile(path).read())
         try:
-            return feather.read_table(path).to_pandas()
+            return of_arrow(feather.read_table(path))
         except ValueError:  # ArrowInvalid
             with path.open("rb") as file, ipc.open_stream(file) as stream:
-                return stream.read_all().to_pandas()
+                return of_arrow(stream.read_all())
 
-    return unharmed(path, read, "an Arrow table")
+    return unharmed(path, read, "a table")
+
+
+def of_arrow(table: Any) -> Any:
+    """A table or batch of Arrow's as a pandas frame, whole numbers beside a gap as they are."""
+    # as floats, which a gap makes of all of them, codes above 2^53 would be others
+    return table.to_pandas(integer_object_nulls=True)
 
 
 def of_frame(frame: Any) -> Arrays:
@@ -135,7 +147,7 @@ def of_frame(frame: Any) -> Arrays:
     if not hasattr(frame, "iloc"):
         import pyarrow as pa
 
-        frame = pa.table(frame).to_pandas()
+        frame = of_arrow(pa.table(frame))
     _check_once(map(str, frame.columns))
     return {str(name): _plain(frame[name]) for name in frame.columns}
 
@@ -220,12 +232,21 @@ def unharmed(path: Path, read: Callable[[], Any], what: str) -> Any:
 
 
 def _plain(column: Any) -> NDArray:
-    """A pandas column as a NumPy array; nullable numbers become floats with NaN, what is missing None."""
-    values = column.to_numpy()
+    """A pandas column as a NumPy array; numbers with gaps become floats with NaN, what is missing None.
+
+    Guarantee: no other cell is changed by a gap. Whole numbers of which one is no float stay as they are.
+    """
+    import pandas as pd
+
+    missing = column.isna().to_numpy()
+    values = (column.astype(object) if column.dtype.kind in "iu" and missing.any() else column).to_numpy()
     if values.dtype != object:
         return values
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in "bf":
         return column.to_numpy(np.float64, na_value=np.nan)
     values = np.array(values)  # not the frame's own
-    values[column.isna().to_numpy()] = None
-    return values
+    values[missing] = None
+    known = values[~missing]
+    if pd.api.types.infer_dtype(known) != "integer" or np.max(np.abs(known)) > 2**53:
+        return values
+    return np.where(missing, np.nan, values).astype(np.float64)

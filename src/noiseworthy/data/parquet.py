@@ -89,7 +89,7 @@ def _ordered(files: list[Path], columns: Columns) -> Columns:
 def _heads(file: Path) -> Table:
     """The columns without their rows."""
     with _opened(file) as table:
-        return of_frame(table.schema_arrow.empty_table().to_pandas())
+        return of_frame(table.schema_arrow.empty_table())
 
 
 def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
@@ -105,7 +105,7 @@ def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
                 counts[file.stem] = table.metadata.num_rows
                 continue
             for batch in table.iter_batches(_ROWS, columns=[column]):
-                counts.update(_owners(of_frame(batch.to_pandas()), column, file))
+                counts.update(_owners(of_frame(batch), column, file))
     return columns == {True}, dict(sorted(counts.items()))
 
 
@@ -118,7 +118,7 @@ def _batches(file: Path, columns: Columns, by_column: bool) -> Iterator[tuple[li
     """Owners and records, of some rows at a time."""
     with _opened(file) as table:
         for batch in table.iter_batches(_ROWS):
-            arrays = of_frame(batch.to_pandas())
+            arrays = of_frame(batch)
             x, y, tests, _ = plain_examples(arrays, columns, str(file))
             if tests is not None and tests.any():
                 raise DataError(f"{file} has rows marked 'test', which would train; name them apart, by test")

@@ -76,8 +76,6 @@ def _of_file(path: Path, cells: bool) -> dict[str, NDArray]:
         from noiseworthy.data.spreadsheets import read_spreadsheet  # here, because few tables are
 
         return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
-    if path.suffix in (".feather", ".arrow"):
+    if path.suffix in (".parquet", ".feather", ".arrow"):
         return frames.of_frame(frames.read_arrow(path))
-    if path.suffix == ".parquet":
-        return frames.of_frame(frames.read_frame(path))
     return frames.of_frame(frames.read_text_table(path, **(_CELLS if cells else {})))

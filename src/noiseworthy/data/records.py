@@ -23,6 +23,18 @@ HOLDOUT_SEED = 0
 TestOrigin = Literal["apart", "marked", "rows", "records", "persons"]
 """Where test records come from: a set apart, rows that the data mark, or held out of everybody's own by their
 places (`rows`), each by itself (`records`), or all of a person at once (`persons`)."""
+_ORIGINS: dict[TestOrigin, str] = {
+    "apart": "a set of their own, which no client holds",
+    "marked": "rows that the data mark as test records",
+    "rows": "held out of the private records: a fifth, drawn in public by their places in the data",
+    "records": "held out of the private records: about a fifth, each by a public hash of itself alone",
+    "persons": "of persons who were held out: a fifth, drawn in public; nobody trains and tests",
+}
+
+
+def words_of_tests(many: str, origin: TestOrigin) -> str:
+    """Where so many test records come from, in words, and what scores on them cost."""
+    return f"The {many}: {_ORIGINS[origin]}. Scores on them are exact, and no epsilon covers them."
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -26,14 +24,6 @@ def use_persistent_cache() -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return folder
-
-
-@contextmanager
-def in_float32() -> Iterator[None]:
-    """What is computed meanwhile in this thread is float32, also where a user has enabled float64."""
-    # of an algorithm's numbers, which are float64, JAX would otherwise make states of another type
-    with jax.enable_x64(False):
-        yield
 
 
 def cache_folder() -> Path | None:

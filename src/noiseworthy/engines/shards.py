@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._jax import Array, jax
+from noiseworthy._jax import Array, in_float32, jax
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.ragged import Ragged
-from noiseworthy.engines.compilation import in_float32
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks.base import Task

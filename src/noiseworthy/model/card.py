@@ -7,6 +7,7 @@ from typing import Any
 
 from noiseworthy._names import shown
 from noiseworthy._wording import count, level, number, percent, shortened, span
+from noiseworthy.data.records import words_of_tests
 from noiseworthy.data.schema.columns import Column
 from noiseworthy.model.description import Description
 from noiseworthy.model.metrics import Metrics
@@ -146,6 +147,8 @@ def _scores(description: Description) -> Iterator[str]:
     yield f"On {count(found.records, 'test record')}, which were not trained on:"
     lines = ["| | this model | always the same answer |", "|---|---|---|"]
     yield "\n".join([*lines, *(f"| {name} | {own} | {other} |" for name, own, other in scores(found))])
+    if description.test_origin is not None:
+        yield words_of_tests(count(found.records, "test record"), description.test_origin)
     if found.calibration_error is not None:
         yield (
             f"Calibration error {percent(found.calibration_error, 1)}: by so much, on average, its "

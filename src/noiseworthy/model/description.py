@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy._tables import Table
+from noiseworthy.data.records import TestOrigin
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError
 from noiseworthy.model.calibration import Calibration
@@ -73,6 +74,7 @@ class Description(Table):
         plan_digest: of the plan's file.
         privacy: what its training promises.
         metrics: on test records.
+        test_origin: where these come from; None where that is not known, and absent from the file.
         calibration: by what outputs are multiplied to become probabilities; None where they are taken as they
             are, and absent from the file.
         probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
@@ -94,6 +96,7 @@ class Description(Table):
     privacy: Statement
     metrics: Metrics | None
     probe: list[float] | None
+    test_origin: TestOrigin | None = Field(default=None, exclude_if=lambda origin: origin is None)
     calibration: Calibration | None = Field(default=None, exclude_if=lambda found: found is None)
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
+from noiseworthy.data.records import words_of_tests
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import at_home
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
@@ -102,22 +103,11 @@ def _large_deltas(record: RunRecord) -> list[str]:
     return [said] if large else []
 
 
-ORIGINS = {
-    "apart": "a set of their own, which no client holds",
-    "marked": "rows that the data mark as test records",
-    "rows": "held out of the private records: a fifth, drawn in public by their places in the data",
-    "records": "held out of the private records: about a fifth, each by a public hash of itself alone",
-    "persons": "of persons who were held out: a fifth, drawn in public; nobody trains and tests",
-}
-"""Where test records come from, in words."""
-
-
 def _test_records(federation: FederationPart | None) -> list[str]:
     """Where the test records come from, and what scores on them cost; nothing without data."""
     if federation is None or federation.test_origin is None:
         return []
-    many, origin = count(federation.test_records, "test record"), ORIGINS[federation.test_origin]
-    return [f"The {many}: {origin}. Scores on them are exact, and no epsilon covers them."]
+    return [words_of_tests(count(federation.test_records, "test record"), federation.test_origin)]
 
 
 def _at_home(record: RunRecord) -> list[str]:

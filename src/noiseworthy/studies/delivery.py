@@ -77,7 +77,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         task=task_table(prepared), record_shape=shape, label_shape=list(federation.label_shape),
         classes=class_names(prepared), schema=federation.schema, seed=seeds[0], seeds=seeds,
         plan_digest=found.plan_digest, privacy=statement_of(found), metrics=None,
-        probe=probed(task, values, shape),
+        test_origin=federation.test_origin, probe=probed(task, values, shape),
     )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
     # a network of the user's own, whose name no file knows

@@ -58,6 +58,7 @@ def statement_of(record: RunRecord) -> Statement:
         "much. Do not release it if the records are private."
     )
     warning = exposed if not privacy.private else SIMULATED if stamp == "simulation" else ""
+    warning = " ".join([warning, *record.read_off]).lstrip()
     epsilon, delta = ([row.epsilon for row in privacy.clients], [row.delta for row in privacy.clients])
     return Statement(
         private=privacy.private, claim=claim(record), assurance=stamp, warning=warning, unit=privacy.unit,

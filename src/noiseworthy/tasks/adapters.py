@@ -17,7 +17,7 @@ from noiseworthy.tasks.networks import check_fits, model_task, parted
 _KINDS = "an equinox module, a flax module, a haiku transform, or what nw.model_task returns"
 _MIXES = (
     "no state beside its parameters, because state mixes records (batch norm) or draws (dropout); use layers "
-    "without it, such as group norm"
+    "without it, such as group norm, and keep what never changes in a closure"
 )
 
 

@@ -167,7 +167,7 @@ class Ghost:
         size = upper_norm(jnp.stack(sizes, axis=-1), norm)
         # a weight of 0 would not do alone: times an infinite slope it is NaN, in a product over all records
         fine = jnp.isfinite(size) & (batch.mask > 0)
-        weight = jnp.where(fine, batch.mask * clip_factor(size, clip_norm), 0.0)
+        weight = jnp.where(fine, batch.mask.astype(theta.dtype) * clip_factor(size, clip_norm), 0.0)
         sums = []
         for _, layer, rows, slopes in known:
             kept = flushed(_where(fine, slopes) * weight[:, None, None])

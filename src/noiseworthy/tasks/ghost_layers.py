@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from jax.extend.core import JaxprEqn
 from jax.lax import GatherScatterMode
 
@@ -121,7 +122,9 @@ class Lookup:
 
     def rows(self, given: Array) -> Array:
         """The row taken at each position, shape (n, T); the number of rows V where none is."""
-        index, rows = given[..., 0].reshape(len(given), self.positions), self.shape[0]
+        rows = self.shape[0]
+        # not as they are given: V may be no number of a narrow type, 256 would be 0 among bytes
+        index = given[..., 0].astype(jnp.int32).reshape(len(given), self.positions)
         if self.clipped:
             return jnp.clip(index, 0, rows - 1)
         return jnp.where((index >= 0) & (index < rows), index, rows)
@@ -183,6 +186,8 @@ def _lookup(equation: JaxprEqn) -> Lookup | None:
     clipped = mode == GatherScatterMode.CLIP
     if numbers.start_index_map != (0,) and not (clipped and numbers.start_index_map == (0, 1)):
         return None  # with CLIP a start within a row can only be 0
+    if not np.can_cast(index.dtype, np.int32):
+        return None
     positions = math.prod(index.shape[:-1])
     return Lookup(matrix.shape, positions, tuple(numbers.offset_dims), clipped) if positions else None
 

@@ -110,7 +110,7 @@ class LinearModel:
                 raise InvalidInput(
                     f"class_weights must be one number for each of {self.classes} classes, got {stated}"
                 )
-            check.positive("class_weights", stated, remedy="1 leaves a class as it is")
+            check.positive("class_weights", stated, remedy="1 leaves a class as it is", each="class")
         if self.most_weight is not None:
             check.positive("most_weight", self.most_weight, remedy="None where records have no weights")
         fits = len(self.start) == self.outputs and self.bias and np.isfinite(self.start).all()

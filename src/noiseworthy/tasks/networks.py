@@ -294,11 +294,13 @@ def check_fits(who: str, task: Any, x: Any, y: Any, classes: int | None) -> None
 
     def loss(theta: Array, record: Array, label: Array) -> Array:
         z = task.outputs(theta, task.prepare(record[None])[0])
-        if wanted and z.shape not in wanted[1]:
+        shape: Any = getattr(z, "shape", None)
+        if wanted and shape not in wanted[1]:
             said = "one number" if classes is None else f"shape ({classes},), a number for each class"
+            found = f"a {type(z).__name__}" if shape is None else f"shape {shape}"
             raise InvalidInput(
-                f"{who} must return {said} for one record of shape {record.shape}, got shape {z.shape} and "
-                f"the loss {wanted[0]}"
+                f"{who} must return {said} for one record of shape {record.shape}, got {found} and the loss "
+                f"{wanted[0]}"
             )
         return task.loss.value(z, label)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+from noiseworthy._jax import in_float32
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.tasks.names import OWN
 
@@ -85,7 +86,8 @@ def _task(model: str, sources: Sources, shape: tuple[int, ...], classes: int | N
 
     make = _function(model, sources)
     try:
-        with _served(sources):
+        # numbers that it draws are the same ones whatever a user has enabled
+        with _served(sources), in_float32():
             return as_task(model, make(shape, classes), shape, classes, ridge)
     except UserError:
         raise
@@ -102,7 +104,7 @@ def _function(model: str, sources: Sources) -> Callable[[tuple[int, ...], int | 
     """The function of a source, which is imported once."""
     module, _, name = model.partition(":")
     try:
-        with _served(sources):
+        with _served(sources), in_float32():
             for source in sources:
                 sys.modules.pop(source.name, None)  # of another study, or as it was before a change
             made = getattr(import_module(module), name, None)

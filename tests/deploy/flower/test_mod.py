@@ -275,12 +275,13 @@ def test_a_message_that_comes_twice_is_answered_once(terms):
     "train",
     [
         lambda arrays: 1 / 0,
+        lambda arrays: sys.exit("a record is too large"),
         lambda arrays: {"weights": arrays["weights"]},
         lambda arrays: arrays | {"bias": arrays["bias"][:3]},
         lambda arrays: arrays | {"bias": arrays["bias"] * np.nan},
         lambda arrays: arrays | {"bias": arrays["bias"] * np.inf},
     ],
-    ids=["raises", "lacks an array", "another shape", "NaN", "infinite"],
+    ids=["raises", "exits", "lacks an array", "another shape", "NaN", "infinite"],
 )
 def test_a_train_function_that_fails_is_told_from_none_that_does_not(terms, silent, train):
     """Whether it fails depends on the data; what leaves is the noise on no change, and it is paid for."""

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from noiseworthy.data.schema import read_schema
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.errors import DataError
+from noiseworthy.errors import ConfigError, DataError
 
 COLUMNS = {"age": np.arange(10.0), "site": np.repeat(["oslo", "rome"], 5), "label": np.tile(["no", "yes"], 5)}
 
@@ -61,6 +62,45 @@ def test_a_table_of_several_owners_is_still_dealt_out_as_a_study_does(save):
 def test_a_part_of_an_own_table_is_refused(save, keys):
     with pytest.raises(DataError, match="all records of an owner's own table are taken; leave out"):
         held(save(), **keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"partition": "dirichlet", "alpha": 1.0}, "deals the table out by its private labels"),
+        ({"partition": "label-shards", "labels_per_client": 1}, "deals the table out by its private labels"),
+        ({"partition": "sorted"}, "deals the table out by its private labels"),
+    ],
+)
+def test_one_changed_label_exchanges_no_other_records_of_an_owner(save, keys, says):
+    """The price of a request is for one record: dealt out by labels, one change would exchange many."""
+    with pytest.raises(ConfigError, match=f"no records of which one changes others: .*{says}"):
+        held(save(), "client 0", clients=2, **keys)
+    assert held(save(), "client 0", clients=2, partition="iid").size
+
+
+def test_one_exchanged_person_exchanges_no_others_of_an_owner(save):
+    """Dealt out by their places, persons of one owner move to another where one has fewer records."""
+    stated = {
+        "label": {"role": "label", "classes": ["no", "yes"]},
+        "site": {"role": "person", "at_most": 5},
+        "age": {"kind": "number", "range": [0, 10]},
+    }
+    columns = read_schema(stated).of_persons()
+    table = FederationTable(data=str(save(site=np.repeat(["a", "b", "c", "d", "e"], 2))), clients=2)
+    with pytest.raises(ConfigError, match="an exchange of one person deals others anew"):
+        Holding.load(table, "client 0", columns)
+    alone = Holding.load(table.model_copy(update={"clients": 1}), "anybody", columns)
+    assert (alone.size, alone.row) == (5, "person")
+
+
+def test_classes_that_labels_themselves_would_name_are_refused(femnist_folder):
+    """One label that is another class would number the others anew, and the server could not tell."""
+    folder = FederationTable(data=f"leaf:{femnist_folder}")
+    with pytest.raises(ConfigError, match="read off the private labels, so that one changed label"):
+        Holding.load(folder, "f0000_14")
+    stated = folder.model_copy(update={"classes": list(range(62))})
+    assert Holding.load(stated, "f0000_14").classes == 62
 
 
 @pytest.mark.parametrize("suffix", [".feather", ".xlsx", ".db"])

@@ -148,7 +148,7 @@ def _update(model: Model, message: Message, context: Context, call_next: Train) 
     try:
         ((_, record),) = call_next(message, context).content.array_records.items()
         return model.difference(record)
-    except Exception:
+    except (Exception, SystemExit, KeyboardInterrupt):  # whatever it raises, it may have raised for a record
         _log.exception("the train function failed; its noised update is that of no change")
         return np.zeros(model.dimension)
 

@@ -14,7 +14,7 @@ from noiseworthy.data.readers import is_table, opened
 from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import read_whole
 from noiseworthy.deploy.gateway.messages import Seen
-from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.budget import Row
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
@@ -64,14 +64,19 @@ class Holding:
         Raises:
             InvalidInput: a client that the federation does not have.
             DataError: data that cannot be read.
+            ConfigError: records that hang on each other: one that changed would exchange or recode others.
         """
         if table.clients == 1 and is_table(str(table.data)):
             persons = columns and columns.persons
             return cls(*_own(table, columns), columns and columns.most_weight, persons)
-        from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
+        # here, because owners mostly have a table
+        from noiseworthy.data.datasets import load_federation
+        from noiseworthy.data.dealing import hanging
 
         settings = table.model_dump(exclude={"sizes", "data", "test"})
         federation = load_federation(str(table.data), **settings, columns=columns)
+        if said := hanging(table, federation, "replace-one"):
+            raise ConfigError(f"a gateway serves no records of which one changes others: {said[0]}")
         place = 0
         if federation.n_clients > 1:
             place = federation.clients.index(check.one_of("client", client, federation.clients))
