@@ -321,7 +321,7 @@ CODES = [900000000000207008, 11111111, 900000000000207009]
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", "nullable frame", "frame of Arrow"])
 def test_a_gap_changes_no_other_whole_number(tmp_path, suffix):
-    """As floats, which a gap makes of a column elsewhere, one record without a code would recode all others."""
+    """As floats, which a gap makes of a column, one record without a code would recode all others."""
     import pyarrow as pa
     from pyarrow import feather, parquet
 
