@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -292,6 +293,11 @@ def test_owners_with_too_few_records_for_their_budget_are_named(run, tmp_path):
     assert "too few records for this epsilon" in said.out
     assert "tiny (4 records)" in said.out
     assert "large (" not in said.out.split("too few records")[1].split("\n")[0]
+    assert "Delta is not below" not in said.out
+    path = tmp_path / "study.toml"
+    path.write_text(re.sub(r"\ndelta = \S+", "\ndelta = 0.1", path.read_text()))
+    said = run("check", "study.toml")
+    assert "Delta is not below 1 over the number of records of large:" in " ".join(said.out.split())
 
 
 def test_what_the_federation_refuses_is_refused_by_check(run, tmp_path):

@@ -147,6 +147,18 @@ def test_public_data_and_sizes_are_read_for_nothing(federation):
     assert read_off(prepared.study, prepared.federation) == ()
 
 
+def test_a_plan_warns_of_a_delta_that_lets_a_record_be_given_away(study):
+    prepared = study(two(), classes=["ill", "well"])
+    for delta, clients in ((0.9 / 32, 0), (1 / 32, 3)):
+        privacy = prepared.study.privacy.model_copy(update={"delta": delta})
+        changed = prepare(prepared.study.model_copy(update={"privacy": privacy}))
+        said = [note for note in plan_study(changed)[1].plan.notes if "Delta is not below" in note]
+        assert len(said) == (clients > 0)
+        assert all(
+            "Warning: Delta is not below 1 over the number of records of a, b, c: to" in one for one in said
+        )
+
+
 # Test records and sizes --------------------------------------------------------------------------------
 
 

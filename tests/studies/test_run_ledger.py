@@ -303,7 +303,7 @@ def test_an_older_checkpoint_goes_on_without_spending_again(study, broken, whole
 
 
 def test_a_checkpoint_that_knows_no_ledger_is_refused(study, broken):
-    folder, _, (_, checkpoint, mark, _) = broken
+    folder, _, (_, checkpoint, mark, *_) = broken
     run_folder.save_checkpoint(folder, checkpoint, mark)
     with pytest.raises(ResumeError, match="has no privacy ledger; train without --resume"):
         train(*study, SEEDS, folder=folder, resume=True, **KEPT)

@@ -24,6 +24,7 @@ from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.studies import training
 from noiseworthy.studies.by_trial import open_bench
+from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
@@ -106,6 +107,22 @@ def test_a_folder_of_another_run_is_not_resumed(change, prepared, plan, tmp_path
             other, *prepared.trained(), [0, 2] if change == "seeds" else [0, 1], evaluations=3,
             folder=tmp_path, resume=True, belongs_to="wine" if change == "study" else "iris",
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["x", "y", "test_y"])
+def test_a_training_does_not_go_on_with_records_that_were_changed(part, prepared, plan, tmp_path):
+    """It went on in silence, so that one curve was of two data sets."""
+    federation, task = prepared.trained()
+    common = {"evaluations": 3, "folder": tmp_path, "belongs_to": "iris"}
+    train(plan, federation, task, [0, 1], **common)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    other = np.array(getattr(federation, part))
+    other.flat[0] = 1 - other.flat[0]
+    with pytest.raises(ResumeError, match="was trained on other records: something in them was changed"):
+        train(plan, replace(federation, **{part: other}), task, [0, 1], resume=True, **common)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    assert oct((tmp_path / CHECKPOINT).stat().st_mode & 0o777) == "0o600"
+    train(plan, replace(federation, x=federation.x.copy()), task, [0, 1], resume=True, **common)
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [1.5], [2**32], [True], ["0"]])

@@ -21,6 +21,8 @@ from noiseworthy.reports.style import png
 from noiseworthy.reports.sweep import Reached, sweep_figure
 from noiseworthy.studies.changes import Changes
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
+from noiseworthy.studies.checkpoints import check_records
+from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.record import FILE as RECORD
 from noiseworthy.studies.record import written
 from noiseworthy.studies.tables import Study
@@ -86,7 +88,7 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a folder of another sweep.
+        ResumeError: a folder of another sweep, or of records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -96,10 +98,9 @@ def sweep(
         if key in given:
             raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
     options: dict[str, Any] = {"data": data, "seeds": seeds}
-    marks = [
-        _mark(stated(study, changes=_all(set, one), seconds=budget_seconds, **options)) for one in chosen
-    ]
-    done = [_done(folder / one.name, mark) for one, mark in zip(chosen, marks, strict=True)]
+    asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]
+    marks = [_mark(one) for one in asked]
+    done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
     refused, kept = [""] * len(chosen), sum(one is not None for one in done)
     on_progress(kept / len(chosen), "")
     for i, (one, mark) in enumerate(zip(chosen, marks, strict=True)):
@@ -147,15 +148,15 @@ def _mark(study: Study) -> str:
     return hashlib.sha256(study.model_dump_json(exclude={"federation": {"data_dir"}}).encode()).hexdigest()
 
 
-def _done(folder: Path, mark: str) -> RunFolder | None:
+def _done(folder: Path, study: Study) -> RunFolder | None:
     """The run of a variant where its folder holds it whole.
 
     Raises:
-        ResumeError: a folder of another sweep.
+        ResumeError: a folder of another sweep, or of records that were changed since.
     """
     if not folder.exists():
         return None
-    if _kept(folder) != mark:
+    if _kept(folder) != _mark(study):
         raise ResumeError(
             f"{folder} holds a run of another study or of other seeds; name another folder for the sweep "
             "with --out"
@@ -165,6 +166,8 @@ def _done(folder: Path, mark: str) -> RunFolder | None:
     found = load_run(folder)
     if found.record.training is None and found.record.plan.train:
         return None
+    if (folder / CHECKPOINT).exists():
+        check_records(folder, open_federation(study).content)
     if not found.report.exists():
         write_report(found.record, folder)
     return found

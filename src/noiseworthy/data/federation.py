@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,6 +228,18 @@ class Federation:
     def label_shape(self) -> tuple[int, ...]:
         """Shape of one label: () for a class or a number, (L,) for tokens, (D, H, W) for a mask."""
         return self.y.shape[2:] if self.persons is None else ()
+
+    @property
+    def content(self) -> str:
+        """SHA-256 over all records and tests, as private as they are; empty where records are in files."""
+        digest = hashlib.sha256()
+        for array in (self.x, self.y, self.sizes, self.test_x, self.test_y):
+            whole = array.rows if isinstance(array, Ragged) else array
+            if isinstance(whole, np.memmap):
+                return ""
+            digest.update(f"{whole.dtype} {whole.shape} ".encode())
+            digest.update(np.ascontiguousarray(whole).data)
+        return digest.hexdigest()
 
     def take(self, fraction: float) -> Federation:
         """The same federation with the first `fraction` of every client's records (at least one).

@@ -9,6 +9,7 @@ from noiseworthy.reports import at_home
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.schedules import words_of
+from noiseworthy.studies.clients import large_deltas
 from noiseworthy.studies.typed_record import FederationPart, PrivacyPart, RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart
 
@@ -92,15 +93,9 @@ def _sizes(privacy: PrivacyPart) -> list[str]:
 
 
 def _large_deltas(record: RunRecord) -> list[str]:
-    """Whose delta is so large that a record given away as it is would keep the promise."""
-    unit, sizes = record.plan.privacy.unit, record.federation.sizes if record.federation else []
-    whose = zip(record.client_names, sizes, record.plan.privacy.clients, strict=False)
-    large = [name for name, size, row in whose if unit != "client" and row.delta * size >= 1]
-    said = (
-        f"Delta is not below 1 over the number of {unit}s of {shortened(', '.join(large), 80)}: to give away "
-        f"one {unit} as it is, drawn at random, would keep such a promise. Take one far below it."
-    )
-    return [said] if large else []
+    privacy, sizes = record.plan.privacy, record.federation.sizes if record.federation else []
+    deltas = [row.delta for row in privacy.clients[: len(sizes)]]
+    return large_deltas(privacy.unit, deltas, sizes, record.client_names)
 
 
 def _test_records(federation: FederationPart | None) -> list[str]:

@@ -22,6 +22,7 @@ from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.studies.clients import large_deltas
 from noiseworthy.studies.opening import check_clients, default_model, open_federation
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
@@ -206,7 +207,7 @@ def _of_clients(
         rows = "records" if federation.persons is None else "persons"
         said = [*_tests(len(federation.test_y), federation.classes), *_sizes(sizes, names, rows)]
         dimension = _dimension(federation.feature_shape, federation.classes, task)
-        return said + _drowned(sizes, names, dimension, terms, rows)
+        return said + _of_terms(sizes, names, dimension, terms, rows)
     if examples is None or terms is None:
         return []
     trains = np.ones(len(examples.y), bool) if examples.tests is None else ~examples.tests
@@ -219,7 +220,7 @@ def _of_clients(
         said.append(_together(each, at_most))
         kept, rows = len(each), "persons"
     dimension = _dimension(examples.x.shape[1:], classes, task)
-    return said + _drowned(np.array([kept]), ("this owner",), dimension, terms, rows)
+    return said + _of_terms(np.array([kept]), ("this owner",), dimension, terms, rows)
 
 
 def _together(each: NDArray, at_most: int) -> Finding:
@@ -281,12 +282,13 @@ def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> 
     return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
 
 
-def _drowned(
+def _of_terms(
     sizes: NDArray, names: Sequence[str], dimension: int, terms: Terms | None, rows: str
 ) -> list[Finding]:
-    """Clients whose noise is above their signal even if all of epsilon pays for one answer."""
+    """Clients whose delta promises nothing, or whose noise drowns even one answer for all of epsilon."""
     if terms is None or not law_of(terms.mechanism).noisy:
         return []
+    said = [warning("", one) for one in large_deltas(rows.removesuffix("s"), terms.delta, sizes, names)]
     from noiseworthy.plans.problem import Problem  # here, because it takes scipy
     from noiseworthy.privacy.budget import PrivacyBudget
 
@@ -294,14 +296,14 @@ def _drowned(
     noise = np.sqrt(Problem(sizes, dimension, budget, terms.mechanism, 1.0).upload_variance)
     few = np.flatnonzero(noise > 1)
     if not len(few):
-        return []
+        return said
     worst = ", ".join(f"{names[one]} ({sizes[one]} {rows})" for one in few[:_LISTED])
     more = ", ..." if len(few) > _LISTED else ""
     says = (
         f"too few {rows} for this epsilon: even if all of it pays for one answer, the noise on it is up to "
         f"{noise[few].max():.2g} times the largest signal that there can be, at {worst}{more}"
     )
-    return [warning("", says)]
+    return [*said, warning("", says)]
 
 
 def _terms_of(study: Study) -> Terms | None:

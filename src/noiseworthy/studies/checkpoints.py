@@ -33,7 +33,9 @@ def fingerprint(plan: Plan, seeds: Sequence[int], belongs_to: str = "") -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str = "") -> None:
+def save_checkpoint(
+    folder: Path, checkpoint: Checkpoint, mark: str, ledger: str = "", records: str = ""
+) -> None:
     """Write a checkpoint beside its final name, then move it there, so that a kill leaves the last one.
 
     Args:
@@ -42,6 +44,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
         mark: `fingerprint` of the run.
         ledger: where the chain of the run's ledger ends, or what owners told of theirs; empty where there
             is none.
+        records: `Federation.content`, where the records are at hand; as private as they are, as the file is.
     """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
@@ -51,7 +54,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
         there = _of_those_asked(fields) if checkpoint.where is not None else fields
         there = {name: value for name, value in there.items() if value is not None}
-        np.savez(file, fingerprint=mark, ledger=ledger, **there, **leaves)
+        np.savez(file, fingerprint=mark, ledger=ledger, records=records, **there, **leaves)
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, folder / FILE)
@@ -65,15 +68,17 @@ def _of_those_asked(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "clients": used.shape, "asked": asked, "times": used.flat[asked]}
 
 
-def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
+def load_checkpoint(folder: Path | None, mark: str, records: str = "") -> Checkpoint:
     """The checkpoint of a run folder.
 
     Args:
         folder: of the run.
         mark: `fingerprint` of the run that is to go on.
+        records: `Federation.content` of what it is to go on with; empty where it is not known.
 
     Raises:
-        ResumeError: no folder, no checkpoint, a damaged one, or one of another study, plan or other seeds.
+        ResumeError: no folder, no checkpoint, a damaged one, or one of another study, plan, other seeds or
+            other records.
     """
     if folder is None or not (folder / FILE).exists():
         raise ResumeError(f"{folder} holds no {FILE}; train without --resume to start anew")
@@ -89,6 +94,7 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
             "or run the study that made it"
         )
+    _check_same(folder, str(values.pop("records", "")), records)
     values.pop("ledger", None)
     if "asked" in values:
         used = np.zeros(tuple(values.pop("clients")), np.int64)
@@ -99,6 +105,25 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
         for owner in _MEMORIES
     }
     return Checkpoint(**{**values, "round": int(values["round"]), **memories})
+
+
+def check_records(folder: Path, records: str) -> None:
+    """Refuse a run folder whose training was of other records, by ResumeError.
+
+    Args:
+        folder: of the run, with a checkpoint.
+        records: `Federation.content` of those there are.
+    """
+    _check_same(folder, str(read_npz(folder / FILE).get("records", "")), records)
+
+
+def _check_same(folder: Path, kept: str, records: str) -> None:
+    """Records that are not known, of an earlier version or in files, are not compared."""
+    if kept and records and kept != records:
+        raise ResumeError(
+            f"{folder} was trained on other records: something in them was changed since; put them back, or "
+            "start anew in another folder with --out"
+        )
 
 
 def load_head(folder: Path) -> Head | None:

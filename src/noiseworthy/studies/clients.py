@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field
 
 from noiseworthy._tables import Delta, Number, PerClient
+from noiseworthy._wording import shortened
 from noiseworthy.data.frames import read_text_table
 from noiseworthy.data.schema.reading import some
 from noiseworthy.data.schema.values import keys
@@ -123,3 +126,22 @@ def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:
         ({'north': 0.1, 'south': 1.0}, [0.1, 1.0], 2.0)
     """
     return dict(zip(clients, numbers, strict=True)) if clients and isinstance(numbers, list) else numbers
+
+
+def large_deltas(unit: str, deltas: ArrayLike, sizes: ArrayLike, names: Sequence[str]) -> list[str]:
+    """Whose delta is so large that a record given away as it is would keep the promise, in words.
+
+    Args:
+        unit: whose change is hidden.
+        deltas: one for all clients, or one for each.
+        sizes: records or persons of each.
+        names: of the clients.
+    """
+    large = np.multiply(deltas, sizes) >= 1
+    if unit == "client" or not np.any(large):
+        return []
+    whose = shortened(", ".join(name for name, one in zip(names, large, strict=True) if one), 80)
+    return [
+        f"Delta is not below 1 over the number of {unit}s of {whose}: to give away one {unit} as it is, "
+        "drawn at random, would keep such a promise. Take one far below it."
+    ]

@@ -11,6 +11,7 @@ from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Steering
 from noiseworthy.studies.centring import said_of_mean, with_mean
+from noiseworthy.studies.clients import large_deltas
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
@@ -69,6 +70,8 @@ def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     if ranges is not None and not ranges.pending:
         own = [one.replace(unread, f"{unread} beside what was bought") for one in own]
     wide = () if ranges is None else widened(prepared.study, ranges, prepared.sizes)
+    budget = decision.plan.budget
+    said += tuple(large_deltas(budget.unit, budget.delta, prepared.sizes, prepared.names))
     told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
     notes = (*(f"Warning: {one}" for one in said), *wide, *own, *told)
     return replace(decision, plan=replace(decision.plan, notes=notes, ranges=ranges))

@@ -65,10 +65,12 @@ class FolderKeeper(Keeper):
     Attributes:
         folder: of the run.
         mark: `fingerprint` of the run.
+        records: `Federation.content` of what it trains on.
     """
 
     folder: Path
     mark: str
+    records: str
 
     @property
     def memories(self) -> Path:
@@ -77,7 +79,7 @@ class FolderKeeper(Keeper):
 
     def keep(self, reached: Checkpoint) -> None:
         """Write the checkpoint."""
-        save_checkpoint(self.folder, reached, self.mark)
+        save_checkpoint(self.folder, reached, self.mark, records=self.records)
 
 
 @dataclass(kw_only=True)
@@ -105,14 +107,14 @@ class LedgerKeeper(FolderKeeper):
     def keep(self, reached: Checkpoint) -> None:
         """Seal the rounds, write the checkpoint, acknowledge."""
         head = self.books.seal(reached)
-        save_checkpoint(self.folder, reached, self.mark, str(head))
+        save_checkpoint(self.folder, reached, self.mark, str(head), self.records)
         self.books.acknowledge()
 
 
 @contextmanager
 def kept_in(
     folder: Path | None, mark: str, plans: Sequence[Plan], seeds: Sequence[int], owners: Owners, *,
-    ledger: SharedLedger | None = None, resume: bool = False,
+    ledger: SharedLedger | None = None, resume: bool = False, records: str = "",
 ) -> Iterator[Keeper]:  # fmt: skip
     """The keeper of a training.
 
@@ -124,15 +126,20 @@ def kept_in(
         owners: data set and clients.
         ledger: that several runs share; by default one in the folder, in which this run is alone.
         resume: go on from the folder's checkpoint.
+        records: `Federation.content` of what is trained on.
 
     Raises:
-        ResumeError: a folder of another study, without a checkpoint, or without its ledger.
+        ResumeError: a folder of another study or other records, without a checkpoint, or without its ledger.
         LedgerError: a ledger that cannot be written, holds other budgets, or was set back.
         BudgetExceeded: clients that cannot pay.
     """
-    start = load_checkpoint(folder, mark) if resume else None
+    start = load_checkpoint(folder, mark, records) if resume else None
     if folder is None or not plans[0].problem.law.noisy:
-        yield NOWHERE if folder is None else FolderKeeper(start=start, folder=folder, mark=mark)
+        yield (
+            NOWHERE
+            if folder is None
+            else FolderKeeper(start=start, folder=folder, mark=mark, records=records)
+        )
         return
     path = folder / FILE if ledger is None else ledger.path
     head = _head(folder, path) if resume else None
@@ -141,7 +148,7 @@ def kept_in(
         if head is not None:
             books.resume(head)
         books.bought()
-        yield LedgerKeeper(start=start, folder=folder, mark=mark, books=books)
+        yield LedgerKeeper(start=start, folder=folder, mark=mark, records=records, books=books)
     finally:
         books.ledger.close()
 
@@ -162,19 +169,22 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def check_goes_on(folder: Path, mark: str, plan: Plan, ledger: SharedLedger | None = None) -> None:
+def check_goes_on(
+    folder: Path, mark: str, plan: Plan, records: str, ledger: SharedLedger | None = None
+) -> None:
     """Refuse a folder from which a run could not go on, before anything in it is written.
 
     Args:
         folder: of the run.
         mark: its `fingerprint`.
         plan: that it follows.
+        records: `Federation.content` of what it is to go on with.
         ledger: that several runs share; by default the one in the folder.
 
     Raises:
         ResumeError, LedgerError: as `kept_in`.
     """
-    load_checkpoint(folder, mark)
+    load_checkpoint(folder, mark, records)
     if plan.problem.law.noisy:
         path = folder / FILE if ledger is None else ledger.path
         head = _head(folder, path)

@@ -93,7 +93,7 @@ def train_in(
     belongs_to = prepared.study.names_data
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
-        check_goes_on(folder, mark, made, ledger)
+        check_goes_on(folder, mark, made, federation.content, ledger)
     check_ours(folder, file.made_for)
     with held(folder):
         # before the first release: a run that is killed at any moment after it is known by plan and study
@@ -113,7 +113,9 @@ def train_in(
             belongs_to=belongs_to, ledger=ledger, on_progress=on_progress, on_curves=on_curves,
             on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
         )  # fmt: skip
-        record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
+        kept = record.get("training") if resume else None  # of a run that had ended, nothing was trained anew
+        seconds = kept["seconds"] if kept else time.monotonic() - started
+        record = with_training(record, run, table.seeds, seconds, class_prior(federation))
         record = deliver(prepared, run.theta[0], record, table.seeds, folder)
         record = with_home(prepared, run.theta[0], record, table.seeds[0])
         record |= _ledger_of(books, mark)

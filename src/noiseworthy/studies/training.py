@@ -82,7 +82,7 @@ def train(
         InvalidInput: a plan that does not train, or one that follows from a stage of another training; a
             folder where `jax.distributed` has joined processes, which train as one and in memory alone.
         DataError: a federation of other sizes than the plan's.
-        ResumeError: a folder of another study, without a checkpoint, or without its ledger.
+        ResumeError: a folder of another study or other records, without a checkpoint, or without its ledger.
         LedgerError: a ledger that cannot be written, or that disagrees with the run.
         BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
     """
@@ -103,7 +103,8 @@ def train(
     folder = None if folder is None else Path(folder)
     mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)
     plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
-    with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
+    records = "" if folder is None else federation.content
+    with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume, records=records) as keeper:
         return carried_out(
             plan, task, lambda condensed: loaded(federation, task, condensed=condensed), seeds,
             evaluation_rounds(plan.all_rounds, points),
