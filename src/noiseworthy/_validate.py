@@ -69,11 +69,6 @@ def count(name: str, value: Any, *, least: int = 1, most: int | None = None, rem
     return number
 
 
-def cohort(value: Any, clients: int, name: str = "clients_per_round") -> int:
-    """How many of so many clients a round asks."""
-    return count(name, value, most=clients, remedy=f"the federation has {clients} clients")
-
-
 def counts(name: str, value: ArrayLike, *, least: int = 1, remedy: str = "") -> NDArray[np.int64]:
     """A vector of whole numbers of at least `least`, one per client."""
     array = np.atleast_1d(_numbers(name, value))

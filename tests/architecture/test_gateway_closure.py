@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from parsed import length
 
-MOST_LINES = 8_142
+MOST_LINES = 7_997
 """A ceiling to lower, comments free."""
 OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "tasks.models", "tasks.personal",
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",
-        "privacy.noise", "privacy.mechanisms.analysis", "methods.algorithm", "methods.making", "exports",
+        "privacy.noise", "privacy.mechanisms.analysis", "privacy.mechanisms.currency_analysis",
+        "methods.algorithm", "methods.making", "exports",
         "data.datasets", "data.records", "data.table_records", "data.frames", "data.spreadsheets",
         "data.sql")  # fmt: skip
 ABSENT = (

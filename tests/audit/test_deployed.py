@@ -21,11 +21,11 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
-from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.deploy.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.deploy.self_audit import _attack_checks, self_audit
 from noiseworthy.errors import GatewayError, InvalidInput, UserError
 from noiseworthy.methods import rows
+from noiseworthy.methods.wires import WIRES
 from noiseworthy.privacy import grid_mechanism, sums
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.tasks.batch import Batch
@@ -117,7 +117,7 @@ def test_more_than_was_charged_that_accuses_nobody_is_said_to_be_chance(tmp_path
 
 
 def test_every_algorithm_that_is_allowed_is_attacked(tmp_path, seeded):
-    owner = owner_of(tmp_path, allowed={"algorithms": list(COMPUTED)})
+    owner = owner_of(tmp_path, allowed={"algorithms": list(WIRES)})
     made = self_audit(owner, trials=600, seconds=np.inf)
     assert made.passed, made.verdict
     assert [one.question.algorithm for one in made.attacks] == [
@@ -135,7 +135,7 @@ def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_as_far_as_it_c
     for present in (False, True):
         folder = tmp_path / str(present)
         folder.mkdir()
-        asked = list(COMPUTED) if model == "softmax" else ["fedsgd-dpc"]
+        asked = list(WIRES) if model == "softmax" else ["fedsgd-dpc"]
         owner = owner_of(tmp_path, allowed={"models": [model], "algorithms": asked})
         worlds.append(World.open(made_up(owner, folder, present, noise_floor=1e-6)))
     for question in questions(owner):
@@ -166,7 +166,7 @@ def test_accounts_on_the_same_records_rehearse_a_program_once(tmp_path, silent, 
 
 
 def test_a_budget_for_everything_an_owner_holds_is_attacked_by_whole_updates_alone(tmp_path):
-    owner = owner_of(tmp_path, budget={"unit": "client"}, allowed={"algorithms": list(COMPUTED)})
+    owner = owner_of(tmp_path, budget={"unit": "client"}, allowed={"algorithms": list(WIRES)})
     assert [one.algorithm for one in questions(owner)] == ["dp-fedavg", "dp-scaffnew"]
     laplace = owner_of(tmp_path, budget=LAPLACE, allowed={"algorithms": ["dp-pasgd"]})
     with pytest.raises(InvalidInput, match="nothing can be audited"):
@@ -260,7 +260,7 @@ def test_options_of_a_self_audit_belong_to_it(tmp_path):
 @pytest.mark.parametrize("budget", [{}, LAPLACE], ids=["gaussian", "laplace"])
 def test_a_sound_installation_with_the_noise_of_opendp_passes(tmp_path, budget):
     """Accused once in a thousand runs."""
-    owner = owner_of(tmp_path, budget=budget, allowed={"algorithms": list(COMPUTED)})
+    owner = owner_of(tmp_path, budget=budget, allowed={"algorithms": list(WIRES)})
     assert self_audit(owner, trials=1_200, seconds=np.inf).passed
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.sensitivity import of_mean_gradient
+from noiseworthy.privacy.trust import ADVERSARY
 
 
 def clipped_mean(gradients, norm, clip, divisor):

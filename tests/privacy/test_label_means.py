@@ -70,8 +70,8 @@ def test_it_costs_the_least_share_that_tells_it_closely(family):
         shares.add(how.share)
         currency, width = law_of(family).paid_in, how.most - how.least
         budget = PrivacyBudget.of(epsilon, 1e-5 if family == "gaussian" else 0.0, 3)
-        paid = currency.amount(how.release.shift)
-        assert paid == pytest.approx(how.share * currency.whole(budget), rel=1e-6)
+        paid = currency.analysis.amount(how.release.shift)
+        assert paid == pytest.approx(how.share * currency.analysis.whole(budget), rel=1e-6)
         assert how.telling == (how.deviation <= TELLING * width)
         if how.share < SHARES[-1]:
             assert how.deviation <= CLOSE * width

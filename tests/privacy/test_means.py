@@ -68,7 +68,7 @@ def test_whatever_a_record_holds_it_counts_at_most_as_the_clip_says(rows, norm):
 def test_it_costs_its_share_of_the_budget(norm):
     made = release_of(norm, sizes=(40, 900))
     currency, budget = (
-        made.release.mechanism.law.paid_in,
+        made.release.mechanism.law.paid_in.analysis,
         PrivacyBudget.of(1.0, 0.0 if norm == "l1" else 1e-5, 2),
     )
     assert currency.amount(made.release.shift) == pytest.approx(SHARE * currency.whole(budget))

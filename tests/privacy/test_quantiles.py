@@ -67,7 +67,7 @@ def test_answers_are_drawn_by_their_law():
 @pytest.mark.parametrize("mu", [0.02, 0.3, 2.0])
 def test_the_pure_epsilon_of_a_price_in_mu_costs_no_more_than_gaussian_noise_of_it(mu):
     """Beside the worst of all epsilon-private releases, Gaussian noise for the rest stays in the whole mu."""
-    whole, epsilon = 2 * mu, float(MU_SQUARED.pure(np.array(mu)))
+    whole, epsilon = 2 * mu, float(MU_SQUARED.analysis.pure(np.array(mu)))
     rest = np.sqrt(whole**2 - mu**2)
     grid = 1e-4
     worst = from_privacy_parameters(

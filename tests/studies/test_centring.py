@@ -132,7 +132,7 @@ def test_mean_and_training_together_spend_the_budget_and_no_more(folder, noise, 
     assert np.all(spent > 0.999)
     assert np.all(replace(plan, ranges=None).spent() < 0.97 * plan.budget.epsilon)
     ((release, times),) = plan.ranges.parts
-    currency = release.mechanism.law.paid_in
+    currency = release.mechanism.law.paid_in.analysis
     assert times * currency.amount(release.shift) == pytest.approx(SHARE * currency.whole(plan.budget))
 
 

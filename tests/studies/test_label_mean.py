@@ -111,7 +111,7 @@ def test_it_is_told_for_its_price_and_training_starts_at_it(folder, noise, relat
     assert told.label_mean == pytest.approx(MEAN, abs=5 * told.label_noise)
     assert told.label_noise == how.deviation == prepared.public_facts().label_noise
     ((release, times),) = told.parts
-    currency = release.mechanism.law.paid_in
+    currency = release.mechanism.law.paid_in.analysis
     assert times * currency.amount(release.shift) == pytest.approx(how.share * currency.whole(told.budget))
     left = currency.whole(prepared.problem(1.0).budget)
     assert left == pytest.approx((1 - how.share) * currency.whole(told.budget), rel=1e-6)

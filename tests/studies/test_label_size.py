@@ -86,7 +86,7 @@ def test_the_size_of_labels_is_bought_for_its_share_and_stand_ins_get_it(folder,
     assert facts.label_scale is not None
     assert SIZE / 2.5 < facts.label_scale < 2.5 * SIZE
     ((release, times),) = ranges.parts
-    currency = release.mechanism.law.paid_in
+    currency = release.mechanism.law.paid_in.analysis
     assert times * currency.amount(release.shift) == pytest.approx(SHARE * currency.whole(ranges.budget))
     assert facts.label_range is None
     stand_in = public_records(facts, "prior:0")

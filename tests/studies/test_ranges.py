@@ -116,7 +116,7 @@ def test_both_answers_of_a_client_are_drawn_with_what_its_share_pays_for(folder,
     else:
         spent, whole = np.square(2 * norm.ppf(expit(each))).sum(axis=1), np.square(told.budget.mu)
     assert spent == pytest.approx(np.outer([0.1, 0.2], whole))
-    currency = told.parts[0][0].mechanism.law.paid_in
+    currency = told.parts[0][0].mechanism.law.paid_in.analysis
     charged = [times * currency.amount(release.shift) for release, times in told.parts]
     assert np.array(charged) == pytest.approx(spent)
     assert len(streams) == each.size  # no draw answers two questions

@@ -14,8 +14,7 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, InvalidInput, PlanError
 from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.registry import METHODS, make, method
-from noiseworthy.privacy.budget import ADVERSARY
-from noiseworthy.privacy.trust import LOCAL, Sharing
+from noiseworthy.privacy.trust import ADVERSARY, LOCAL, Sharing
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.findings import setting
 from noiseworthy.reports.schedules import trusted

@@ -146,7 +146,7 @@ def test_no_constant_outputs_have_less_loss_than_those_of_the_shares(loss, weigh
 def test_trainings_have_the_budget_that_is_left(facts_of, family):
     facts = facts_of(family)
     left, whole = facts.paying(CENTRED).problem, facts.problem
-    currency = whole.law.paid_in
+    currency = whole.law.paid_in.analysis
     assert currency.whole(left.budget) == pytest.approx((1 - SHARE) * currency.whole(whole.budget), rel=1e-6)
     assert facts.paying(Treatment()) is facts
     assert np.all(Proxy.of(facts, "iris", CENTRED).problem.budget.epsilon == left.budget.epsilon)

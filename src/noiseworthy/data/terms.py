@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noiseworthy._tables import Table
 from noiseworthy.privacy.budget import Unit
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 
 Number = Annotated[int, Field(ge=1)]
 
 
-class OwnerTerms(BaseModel):
+class OwnerTerms(Table):
     """What an owner tells of its records, and on what terms they may be asked. All of it is public.
 
     Attributes:
@@ -37,8 +38,6 @@ class OwnerTerms(BaseModel):
         sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
         server_adds_noise: whether uploads may leave without noise, for a trusted server to add it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     client: str
     data_set: str

@@ -24,10 +24,9 @@ from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import FilesTable, Owner
 from noiseworthy.deploy.gateway.packing import pack_request
-from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.probe import Probe, probe
-from noiseworthy.methods.wires import wire
+from noiseworthy.methods.wires import WIRES, wire
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
@@ -77,7 +76,7 @@ def questions(owner: Owner) -> list[Question]:
     Raises:
         InvalidInput: none of them.
     """
-    every = [Question.of(name) for name in COMPUTED if name in owner.allowed.algorithms]
+    every = [Question.of(name) for name in WIRES if name in owner.allowed.algorithms]
     fits = [one for one in every if _covered(one, owner)]
     if not fits:
         raise InvalidInput(

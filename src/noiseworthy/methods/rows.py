@@ -148,13 +148,7 @@ class WholeUpdate(OneSum):
 
     @classmethod
     def of(cls, request: Asked, work: OwnWork, clip_norm: float) -> WholeUpdate:
-        """The update of local work by a request.
-
-        Args:
-            request: with its noise.
-            work: of the owner.
-            clip_norm: of the update.
-        """
+        """The update of an owner's local work, clipped to `clip_norm`, with the noise of a request."""
         noise, task = noise_of(request, request.noise), work.task
         release = Release(noise, of_clipped_whole(clip_norm, 1, noise.norm))
         return cls(task, request.theta, NoisedSum.planned(release, clip_norm, 1, task.dimension), work)

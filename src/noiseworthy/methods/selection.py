@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+
+
+def cohort(value: Any, clients: int, name: str = "clients_per_round") -> int:
+    """How many of so many clients a round asks."""
+    return check.count(name, value, most=clients, remedy=f"the federation has {clients} clients")
 
 
 @lru_cache(maxsize=64)  # settings of few lengths and seeds are tried on many proxies

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from noiseworthy._tables import Auto, Count, Momentum, Positive, Share, Size, Table
+from noiseworthy._tables import Auto, Count, Positive, Share, Size, Table
 
 
 class AlgorithmTable(Table):
@@ -28,7 +28,7 @@ StepDecay = Annotated[
     Field(description="Rounds (of local steps: iterations) after which the step size is halved."),
 ]
 ServerMomentum = Annotated[
-    Momentum | Auto, Field(description="Part of the last noised mean that the server carries on.")
+    Share | Auto, Field(description="Part of the last noised mean that the server carries on.")
 ]
 Steering = Annotated[
     Share | Auto, Field(description="Gain with which the server scales the steps by what noised uploads say.")

@@ -167,7 +167,7 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
         raise UnsoundClaim("constants cannot be bought with Poisson batches; use sampling_rate = 1")
     budget, sensitivity = problem.budget, problem.sensitivity
     filled = PrivacyFilter.open(budget, problem.family)
-    size = problem.law.paid_in.noise(sensitivity.value, budget, share, 1)
+    size = problem.law.paid_in.analysis.noise(sensitivity.value, budget, share, 1)
     pilot = Release(problem.law.noise(size), sensitivity)
     # what the filter leaves after this very pilot, and not 1 - share of it: rounding is paid for, too
     return pilot, replace(problem, budget=filled.charge(pilot, 1).remaining)

@@ -118,7 +118,7 @@ def composed_epsilon(
             "trainings compose in closed form where all add Gaussian noise, or all Laplace noise with "
             "delta 0, to full batches for one unit and relation; account for each of them alone"
         )
-    currency = parts[0][0].mechanism.law.paid_in
+    currency = parts[0][0].mechanism.law.paid_in.analysis
     amount = np.sum([np.asarray(k) * currency.amount(release.shift) for release, k in parts], axis=0)
     return currency.epsilon(amount, delta)
 

@@ -20,7 +20,6 @@ Row = Literal["record", "person"]
 Relation = Literal["replace-one", "add-remove"]
 RELATIONS: tuple[Relation, ...] = ("replace-one", "add-remove")
 UNITS: tuple[Unit, ...] = ("record", "person", "client")
-ADVERSARY = "the server and everybody who sees the traffic: every upload, and who sent it when"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.mechanisms.currencies import MARGIN, Currency
+from noiseworthy.privacy.mechanisms.currency_analysis import MARGIN, CurrencyAnalysis
 from noiseworthy.privacy.releases import Release
 
 _ROUNDING = 1e-12
@@ -135,8 +135,8 @@ class PrivacyFilter:
         return replace(self.budget, epsilon=np.where(self.used > 0, epsilon, untouched))
 
 
-def _currency(family: Family) -> Currency:
+def _currency(family: Family) -> CurrencyAnalysis:
     law = law_of(family)
     if not law.noisy:
         raise InvalidInput("a study without privacy has no budget to split; use gaussian or laplace")
-    return law.paid_in
+    return law.paid_in.analysis

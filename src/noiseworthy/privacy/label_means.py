@@ -62,7 +62,7 @@ class LabelMean(NamedTuple):
         """
         law, once = law_of(family), np.ones(len(sizes))
         moved = of_mean_gradient((most - least) / 2, sizes, law.norm, budget.relation)
-        noises = [law.noise(law.paid_in.noise(moved.value, budget, share, once)) for share in SHARES]
+        noises = [law.noise(law.paid_in.analysis.noise(moved.value, budget, share, once)) for share in SHARES]
         made = [
             cls(Release(noise, moved), *averaged(noise, sizes), share, least, most)
             for share, noise in zip(SHARES, noises, strict=True)

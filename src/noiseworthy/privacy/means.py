@@ -87,7 +87,7 @@ class MeanRelease(NamedTuple):
         most = most_of(law.norm, math.prod(shape))
         of_class = weight_of_class(law.norm, shape, classes, budget.relation)
         moved = of_mean_and_class(most, of_class, sizes, law.norm, budget.relation)
-        noise = law.noise(law.paid_in.noise(moved.value, budget, SHARE, once))
+        noise = law.noise(law.paid_in.analysis.noise(moved.value, budget, SHARE, once))
         weights, deviation = averaged(noise, sizes)
         return cls(Release(noise, moved), weights, deviation, classes, most, of_class)
 

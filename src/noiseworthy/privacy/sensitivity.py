@@ -60,9 +60,6 @@ def of_mean_gradient(
         relation: `replace-one` or `add-remove`.
         sampling_rate: probability q with which a Poisson batch takes a record; 1 is the full batch.
 
-    Returns:
-        A `Sensitivity` with one value per client.
-
     Raises:
         InvalidInput: a clip that is not above 0, a client without records, an unknown norm or relation,
             a sampling rate outside (0, 1].
@@ -102,9 +99,7 @@ def of_moments(
 
     Args:
         clip_norm: C above 0, on |q|_2^2 in L2 and on the L1 norm of what is uploaded in L1.
-        sizes: records n_i of each client, shape (N,).
-        norm: of the clip.
-        relation: `replace-one` or `add-remove`.
+        sizes, norm, relation: as `of_mean_gradient`.
 
     Guarantee: holds for any part of u(q), because leaving coordinates out brings vectors no further apart.
 
@@ -131,9 +126,7 @@ def of_mean_and_class(
     Args:
         clip_norm: C above 0.
         of_class: w above 0.
-        sizes: records n_i of each client, shape (N,).
-        norm: of the clip.
-        relation: `replace-one` or `add-remove`.
+        sizes, norm, relation: as `of_mean_gradient`.
 
     Example:
         >>> of_mean_and_class(1.0, 2**0.5, [10], "l2").value.round(3)
@@ -157,9 +150,6 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
         cap: Theta above 0.
         sizes, relation: as `of_mean_gradient`.
         norm: the norm it is stated in; a single number has the same size in both.
-
-    Returns:
-        A `Sensitivity` with one value per client.
 
     Guarantee: the model at which losses are computed must not depend on the records but through values that
     were released with noise; else the sensitivity is that of the model too

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.mechanisms import Law
 from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT
 
@@ -29,6 +28,7 @@ TrustModel = Literal["local", "secure-sum", "central"]
 TRUST_MODELS: tuple[TrustModel, ...] = ("local", "secure-sum", "central")
 Cohorts = Literal["public", "secret"]
 COHORTS: tuple[Cohorts, ...] = ("public", "secret")
+ADVERSARY = "the server and everybody who sees the traffic: every upload, and who sent it when"
 _FEWEST = 2
 """Honest owners whose noises must meet in a sum: one alone is no sum."""
 

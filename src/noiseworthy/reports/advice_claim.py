@@ -3,7 +3,7 @@
 from typing import Any
 
 from noiseworthy._wording import rounded_up
-from noiseworthy.privacy.budget import ADVERSARY
+from noiseworthy.privacy.trust import ADVERSARY
 from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
 from noiseworthy.sweeps.typed_advice import AdviceRecord
 

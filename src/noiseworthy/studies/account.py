@@ -10,10 +10,11 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import spent_epsilon
-from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Row, Unit
+from noiseworthy.privacy.budget import UNITS, Relation, Row, Unit
 from noiseworthy.privacy.clipping import ClippingMode, of_upload
 from noiseworthy.privacy.mechanisms import law_of, noisy_names
 from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.trust import ADVERSARY
 
 
 def account(

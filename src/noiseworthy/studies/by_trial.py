@@ -21,7 +21,8 @@ from noiseworthy.studies.models import of_algorithm, with_task
 from noiseworthy.studies.prepare import Prepared, tells_clients_apart
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
+from noiseworthy.tasks.names import FOURIER, is_encoder
+from noiseworthy.tasks.qualities import Metric
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.advisor import in_place_of
 from noiseworthy.trials.at_home import at_home

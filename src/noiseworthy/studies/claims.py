@@ -167,7 +167,7 @@ def _looser(plan: Plan) -> dict[str, list[float]]:
     parts, law = _parts(plan), plan.problem.law
     if not parts or not law.noisy or any(release.sampling_rate < 1 for release, _ in parts):
         return {}
-    amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)
+    amount = np.sum([k * law.paid_in.analysis.amount(release.shift) for release, k in parts], axis=0)
     found = law.analysis.looser(amount, plan.budget.delta)
     if found is None or not np.any(amount > 0):
         return {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.qualities import Metric
 
 if TYPE_CHECKING:
     from noiseworthy.trials.at_home import AtHome

@@ -124,7 +124,7 @@ def _noise(prepared: Prepared) -> tuple[Release, NDArray[np.float64], float]:
     table, sizes = prepared.study.privacy, prepared.sizes
     law, ones = law_of(table.mechanism), np.ones(len(sizes))
     moved = of_octave_counts(law.norm, table.relation) * ones
-    size = law.paid_in.noise(moved, _budget(prepared), SHARE, ones)
+    size = law.paid_in.analysis.noise(moved, _budget(prepared), SHARE, ones)
     release = Release(law.noise(size), Sensitivity(moved, law.norm, table.relation))
     variance = release.mechanism.variance / np.square(sizes)
     weights = 1 / (variance + _UNLIKE**2)

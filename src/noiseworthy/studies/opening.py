@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from noiseworthy._validate import cohort
 from noiseworthy.data.datasets import load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate
 from noiseworthy.data.table import OWNERS
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.selection import cohort
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import PER_CLIENT
 from noiseworthy.studies.tables import Study

@@ -83,10 +83,10 @@ def bought_ranges(study: Study, federation: Federation) -> BoughtRanges:
     parts, found, clients = [], {}, range(federation.n_clients)
     for place, column in enumerate(schema.to_buy.values()):
         bought = _stated(column)
-        size = law.paid_in.noise(ones, budget, bought.share, twice)
+        size = law.paid_in.analysis.noise(ones, budget, bought.share, twice)
         release = Release(law.noise(size), Sensitivity(ones, law.norm, table.relation))
         parts.append((release, twice))
-        asked = law.paid_in.pure(release.shift)
+        asked = law.paid_in.analysis.pure(release.shift)
         private = [_numbers(federation, column.name, client) for client in clients]
         generators = [np.random.default_rng([study.federation.seed, _TAG, place, one]) for one in clients]
         answers = [
@@ -108,7 +108,7 @@ def widened(study: Study, ranges: BoughtRanges, sizes: NDArray[np.int64]) -> tup
     columns = [*(study.columns.to_buy.values() if study.columns else ())]
     for column, (release, _) in zip(columns, ranges.parts, strict=False):
         low, high = _stated(column).quantiles
-        margin = law.paid_in.pure(release.shift) * min(low, 1 - high) * sizes / 2
+        margin = law.paid_in.analysis.pure(release.shift) * min(low, 1 - high) * sizes / 2
         if np.median(margin) < _ROOM:
             there = int(np.median(sizes))
             needed = int(np.ceil(there * _ROOM / np.median(margin)))

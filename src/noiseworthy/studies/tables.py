@@ -28,7 +28,7 @@ from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.studies.clients import Stated, forms, is_named
 from noiseworthy.studies.privacy_table import PrivacyTable
 from noiseworthy.studies.sweep_tables import CompareTable, RivalsTable, TradeoffTable
-from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.qualities import Metric
 from noiseworthy.tasks.table import TaskTable
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.typed_parts import Curve, Number, OrInfinite, Part
-from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.qualities import Metric
 
 
 class LinePart(Part):

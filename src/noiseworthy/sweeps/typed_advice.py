@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from noiseworthy.plans.plan import Steering
-from noiseworthy.privacy.budget import ADVERSARY, Relation, Unit
+from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.trust import ADVERSARY
 from noiseworthy.studies.typed_evidence import TrustOutcomePart
 from noiseworthy.studies.typed_parts import Json, Number, Part
 

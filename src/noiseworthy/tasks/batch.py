@@ -11,8 +11,9 @@ SAFETY = 1.0 - 2.0**-20
 
 
 class Batch(NamedTuple):
-    """Records of one client: features (n, *shape), labels, mask (n,) that is 0 on padding.
+    """Records of one client: features (n, *shape), labels, mask (n,).
 
+    The mask is 0 on padding, 1 on records, and w on a public record that stands for w.
     Labels have shape (n,), or (n, *label_shape) where a record has many: tokens (n, L), masks (n, D, H, W).
     """
 

@@ -37,19 +37,9 @@ def make_task(
             that come flat; (L,) for tokens; (D, H, W) for volumes.
         classes: number of classes, or None for regression; the vocabulary of tokens, 2 for masks.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        feature_norm: radius of the L2 ball onto which each record is projected; linear models only.
-        normalise: scale each record to norm `feature_norm` instead; linear models only.
-        bias: value of a constant feature appended to every record, 0 for none; linear models only (networks
-            have biases of their own).
-        pooling: side k of the blocks that images are pooled by, before all else; linear models only.
-        projection: numbers d' that records are projected to, after pooling, at random or on the principal
-            directions of the reference; linear models only.
-        reference: public records whose mean is subtracted from every record of norm 1; linear models only.
-        class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
-            linear classifiers only.
-        most_weight: public bound on the weights of records, of which each is the last number of its record;
-            linear models only.
-        features: a public map of a record, as `Preparation` knows them; linear models only.
+        feature_norm, normalise, bias, class_weights, most_weight: as `LinearModel`, for linear models only;
+            networks have biases of their own.
+        pooling, projection, reference, features: as `Preparation`, for linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.

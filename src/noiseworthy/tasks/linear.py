@@ -20,7 +20,6 @@ LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
 CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """Largest eigenvalue of the second derivative of a loss in its outputs."""
 
-
 _MANY = 16
 """Records from which on sums along several outputs are faster with the records last."""
 
@@ -68,7 +67,8 @@ class LinearModel:
 
     Raises:
         InvalidInput: a size below 1, outputs, weights or a start that do not fit the loss, a negative ridge
-            or bias, a radius or bound that is not above 0, `normalise` without a radius.
+            or bias, a radius or bound that is not above 0, `normalise` without a radius; of what reads
+            prepared records: some that have not been through `prepare`.
 
     Example:
         >>> model = LinearModel(2, 1, "logistic", feature_norm=1.0)
@@ -163,9 +163,6 @@ class LinearModel:
     def prepare(self, x: Array) -> Array:
         """Records as rows: as `preparation` leaves them, scaled to the norm, with the bias appended.
 
-        Args:
-            x: records, shape (n, *record_shape).
-
         Returns:
             float32, shape (n, features), one more with a bias, and one more for the weight of each, which
             comes last. A record with NaN or infinite entries becomes a row of zeros, bias included, so that
@@ -194,20 +191,7 @@ class LinearModel:
         return jnp.concatenate([rows, constant], axis=1) if self.bias else rows
 
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
-        """Sum of the records' gradients, each clipped to C: two matrix products.
-
-        Args:
-            theta: parameters, shape (p,).
-            batch: records from `prepare`, labels, and a mask that is 0 on padding, 1 on records, and w on
-                a public record that stands for w.
-            clip_norm: C above 0, bound on the norm of one record's gradient without the ridge.
-            norm: the norm in which C holds.
-
-        Returns:
-            Shape (p,).
-
-        Raises:
-            InvalidInput: records that have not been through `prepare`.
+        """Sum of the records' gradients, each clipped to C above 0, as a `Task` does: two matrix products.
 
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`).
         A record contributes zero if its gradient is not finite or its squared norm overflows.
@@ -228,19 +212,9 @@ class LinearModel:
         return jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
 
     def gradient(self, theta: Array, batch: Batch | Moments) -> Array:
-        """Mean of the records' gradients, unclipped and without the ridge.
+        """Mean of the records' gradients as a `Task` takes it; for squared loss of their `condense`, too.
 
             X^T (dloss/dz) / n,    from moments:  (X^T X / n) theta - X^T y / n
-
-        Args:
-            theta: parameters, shape (p,).
-            batch: records from `prepare`, labels and mask; or, for squared loss, their `condense`.
-
-        Returns:
-            Shape (p,); zero if no record has mask 1.
-
-        Raises:
-            InvalidInput: records that have not been through `prepare`.
 
         Example:
             >>> model = LinearModel(1, 1, "squared")
@@ -258,13 +232,7 @@ class LinearModel:
         """The moments of a client's records for squared loss, the batch itself for other losses.
 
         A client that takes many full-batch steps computes them once: a step on n records of q features
-        then costs q^2 instead of n q.
-
-        Args:
-            batch: records from `prepare`, labels, and a mask that is 0 on padding.
-
-        Returns:
-            What `gradient` accepts; all moments are zero if no record has mask 1.
+        then costs q^2 instead of n q. All moments are zero if no record has mask 1.
 
         Example:
             >>> batch = Batch(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 1.0]), jnp.ones(2))
@@ -281,17 +249,7 @@ class LinearModel:
         return Moments(gram / batch.divisor, cross / batch.divisor)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
-        """Loss of each record without the ridge.
-
-        Args:
-            theta: parameters, shape (p,).
-            batch: records from `prepare` and labels.
-
-        Returns:
-            Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
-
-        Raises:
-            InvalidInput: records that have not been through `prepare`.
+        """Loss of each record without the ridge, as a `Task` tells it: clip and noise what leaves a client.
 
         Example:
             >>> batch = Batch(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 4.0]), jnp.ones(2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.linear import LinearLoss
@@ -35,8 +35,6 @@ MEAN = "noised mean"
 """In the place of public data that records are seen against: their own mean, which clients tell."""
 ENCODER = re.compile(r"[^:]+\.onnx")
 """Names of files that hold encoders."""
-Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
-"""What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
 OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """Names of models of the user's own."""
 MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")

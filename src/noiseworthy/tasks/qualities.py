@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.tasks.names import Metric
-
+Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
+"""What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
 Real = NDArray[np.float64]
 _SCORES: dict[str, str] = {"balanced-accuracy": "balanced accuracy", "auc": "AUC"}
 

@@ -14,7 +14,7 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.qualities import Metric
 from noiseworthy.trials.treatment import Treatment
 
 OWNERS = "natural"

@@ -15,8 +15,8 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, Seen, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
-from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
+from noiseworthy.methods.wires import WIRES
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"
@@ -35,7 +35,7 @@ def owner_of(folder: Path, **tables: dict[str, Any]) -> Owner:
         "federation": FEDERATION,
         "budget": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "noise_floor": 0.5},
         "allowed": {
-            "algorithms": list(COMPUTED),
+            "algorithms": list(WIRES),
             "models": ["logistic"],
             "most_releases": 9,
             "most_parameters": P,

@@ -18,9 +18,9 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
-from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import ConfigError, InvalidInput, LedgerError, WireError
 from noiseworthy.methods.dp_scaffnew.local import Control
+from noiseworthy.methods.wires import WIRES
 
 from .conftest import FEDERATION
 
@@ -90,7 +90,7 @@ def test_the_documented_reasons_are_those_there_are():
 
 def test_the_documented_algorithms_are_those_that_are_computed():
     table = DOCUMENT.split("| asked |")[1].split("\n\n")[0]
-    assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == set(COMPUTED)
+    assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == set(WIRES)
 
 
 WRONG = {

@@ -13,9 +13,10 @@ from noiseworthy._tables import Part, Positive, Table
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
-from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
+from noiseworthy.deploy.gateway.work import AnyWork
 from noiseworthy.errors import WireError
 from noiseworthy.methods.wire import Size
+from noiseworthy.methods.wires import WIRES
 from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
@@ -31,7 +32,6 @@ Reason: TypeAlias = Literal[
 ]  # fmt: skip
 """Why nothing is sent: `lost` and `failed` were paid for, a `void` round of a secure sum may have been, all
 others cost nothing."""
-
 
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
 Release = Annotated[int, Field(ge=0, lt=2**62)]
@@ -281,7 +281,7 @@ def _validated(kind: Any, fields: dict[str, Any]) -> Message:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "union_tag_invalid":
             name = str(first.get("ctx", {}).get("tag"))[:40]
-            raise WireError(f"a gateway does not compute {name!r}; ask for {', '.join(COMPUTED)}") from None
+            raise WireError(f"a gateway does not compute {name!r}; ask for {', '.join(WIRES)}") from None
         place = ".".join(str(part)[:40] for part in first["loc"]) or "a field"
         raise WireError(f"this is no request; {place} is missing, unknown or out of range") from None
 

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.messages import Request
     from noiseworthy.tasks.base import Task
 
-COMPUTED = tuple(WIRES)
-"""Algorithms that a gateway computes."""
-
-
-AlgorithmName = Annotated[str, among(lambda: COMPUTED)]
+AlgorithmName = Annotated[str, among(lambda: [*WIRES])]
 """The name of a work."""
 
 
@@ -33,7 +29,7 @@ def _read(work: Any) -> Any:
         raise PydanticKnownError("union_tag_not_found", {"discriminator": "'name'"})
     name = str(work["name"])
     if name not in WIRES:
-        expected = ", ".join(map(repr, COMPUTED))
+        expected = ", ".join(map(repr, WIRES))
         raise PydanticKnownError(
             "union_tag_invalid", {"discriminator": "'name'", "tag": name, "expected_tags": expected}
         )

@@ -33,7 +33,6 @@ from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.methods.span import Spanned
 from noiseworthy.plans import local_work
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.tasks.base import Task
 
 
@@ -41,8 +40,6 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     """The numbers of one planned training, whose clip is zeta (C for mode D), its noise per unit of `scale`.
 
     Attributes:
-        clipping: what is clipped, A to E (static).
-        batch_size: records per local step, None for all (static).
         scale: H_t, the sum of a round's step sizes, or 1 for mode D; shape (T_g,).
         weights: (N/b) n_l/n, shape (N,).
         sizes: records n_l, shape (N,).
@@ -56,8 +53,6 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     moves_locally = True
     """Every local step moves the client's own model."""
 
-    clipping: ClippingMode = eqx.field(static=True)
-    batch_size: int | None = eqx.field(static=True)
     scale: Numbers
     weights: Numbers
     sizes: Numbers

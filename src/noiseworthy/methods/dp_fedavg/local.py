@@ -21,18 +21,18 @@ class LocalSteps(eqx.Module):
     """Local steps of one round at one client.
 
     Attributes:
-        task: model and loss.
-        norm: of the clip.
-        clipping: what is clipped, A to E.
-        batch_size: records per step, None for all.
+        task: model and loss (static).
+        norm: of the clip (static).
+        clipping: what is clipped, A to E (static).
+        batch_size: records per step, None for all (static).
         clip_norm: zeta, or C for mode D.
     """
 
-    task: eqx.AbstractVar[Task]
-    norm: eqx.AbstractVar[Norm]
-    clipping: eqx.AbstractVar[ClippingMode]
-    batch_size: eqx.AbstractVar[int | None]
-    clip_norm: eqx.AbstractVar[Numbers]
+    task: Task = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    clipping: ClippingMode = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
 
     def moved(
         self, theta: Array, shard: Any, size: Array, key: Array, count: Numbers, eta: Callable[[Array], Array]

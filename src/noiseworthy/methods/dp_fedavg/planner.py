@@ -15,6 +15,7 @@ from noiseworthy.methods.dp_fedavg.bound import NEAR_LIMIT, LocalBound, Noise, U
 from noiseworthy.methods.dp_fedavg.search import Given, Setting, most_uploads, optimum
 from noiseworthy.methods.dp_fedavg.words import AXIS, as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.selection import cohort
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import LocalSteps, check_divides, check_length, divisors
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
@@ -143,7 +144,7 @@ def stated(
     _check_full_batches(problem)
     t, e = check_length("total_iterations", total_iterations), _steps(problem, local_steps)
     check_divides(t, e)
-    setting = Setting(t, e, check.cohort(clients_per_round, problem.n_clients), np.nan)
+    setting = Setting(t, e, cohort(clients_per_round, problem.n_clients), np.nan)
     _check_paid(problem, Given(t, e, setting.clients_per_round))
     if batch_size is not None and unit_of(problem.clipping) != "client":
         raise UnsoundClaim(
@@ -211,7 +212,7 @@ def _check_full_batches(problem: Problem) -> None:
 def _given(problem: Problem, t: int | None, e: int | None, b: int | None, most: int) -> Given:
     """What is fixed, in range and allowed together; mode A fixes E = 1."""
     t = None if t is None else check_length("total_iterations", t)
-    b = None if b is None else check.cohort(b, problem.n_clients)
+    b = None if b is None else cohort(b, problem.n_clients)
     if e is None:
         return Given(t, 1 if problem.clipping == "A" else None, b)
     e = _steps(problem, e, most if t is None else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import equinox as eqx
 import numpy as np
 from pydantic import ConfigDict
 
@@ -15,11 +14,9 @@ from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.rows import WholeUpdate
 from noiseworthy.methods.wire import Asked, Job, StepSizes, Wire, Work
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
-    from noiseworthy.privacy.clipping import ClippingMode
     from noiseworthy.tasks.base import Task
 
 
@@ -41,11 +38,6 @@ class FedAvgWork(Work):
 class OwnSteps(LocalSteps):
     """The local steps that a request asks of one owner, on all its records."""
 
-    task: Task = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
-    clipping: ClippingMode = eqx.field(static=True)
-    batch_size: int | None = eqx.field(static=True)
-    clip_norm: Numbers
     steps: Numbers
     count: Numbers
 

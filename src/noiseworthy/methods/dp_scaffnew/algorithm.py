@@ -18,7 +18,6 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 from functools import partial
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from noiseworthy._jax import Array, jnp
@@ -39,9 +38,6 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     """The numbers of one planned training, in whose R rounds everybody is asked.
 
     Attributes:
-        batch_size: records per local step, None for all (static).
-        step: eta.
-        probability: p.
         counts: local steps before each communication, shape (R,).
     """
 
@@ -49,9 +45,6 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     moves_locally = True
     """Every local step moves the client's own model."""
 
-    batch_size: int | None = eqx.field(static=True)
-    step: Numbers
-    probability: Numbers
     counts: Numbers
 
     @property

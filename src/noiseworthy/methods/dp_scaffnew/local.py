@@ -31,20 +31,20 @@ class LocalSteps(eqx.Module):
     """Local steps of one round at one client.
 
     Attributes:
-        task: model and loss.
-        norm: of the clip.
-        batch_size: records per step, None for all.
+        task: model and loss (static).
+        norm: of the clip (static).
+        batch_size: records per step, None for all (static).
         clip_norm: C.
         step: eta.
         probability: p.
     """
 
-    task: eqx.AbstractVar[Task]
-    norm: eqx.AbstractVar[Norm]
-    batch_size: eqx.AbstractVar[int | None]
-    clip_norm: eqx.AbstractVar[Numbers]
-    step: eqx.AbstractVar[Numbers]
-    probability: eqx.AbstractVar[Numbers]
+    task: Task = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
+    step: Numbers
+    probability: Numbers
 
     def moved(
         self, theta: Array, memory: Control, shard: Any, key: Array, count: Numbers

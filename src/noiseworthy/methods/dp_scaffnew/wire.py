@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import equinox as eqx
 import numpy as np
 from pydantic import Field
 
@@ -15,7 +14,6 @@ from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.rows import WholeUpdate
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
     from noiseworthy.plans.local_work import Coins
@@ -40,12 +38,6 @@ class ScaffNewWork(Work):
 class OwnSteps(LocalSteps):
     """The local steps that a request asks of one owner, on all its records."""
 
-    task: Task = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
-    batch_size: int | None = eqx.field(static=True)
-    clip_norm: Numbers
-    step: Numbers
-    probability: Numbers
     count: Numbers
 
     def start(self, theta: Array) -> Control:

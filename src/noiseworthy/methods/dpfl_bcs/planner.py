@@ -26,7 +26,7 @@ from noiseworthy.methods.dpfl_bcs.bound import (
 )
 from noiseworthy.methods.dpfl_bcs.printed import as_printed
 from noiseworthy.methods.dpfl_bcs.search import Counts, ParticipationCosts, continuous, greedy
-from noiseworthy.methods.selection import checked_counts
+from noiseworthy.methods.selection import checked_counts, cohort
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 
@@ -163,7 +163,7 @@ def _given(
     """T, K and Gamma_n, checked."""
     _check_power_law(problem)
     t = check.count("rounds", rounds)
-    k = check.cohort(clients_per_round, problem.n_clients)
+    k = cohort(clients_per_round, problem.n_clients)
     gamma = check.per_client(
         "heterogeneity", 0.0 if heterogeneity is None else heterogeneity, problem.n_clients
     )

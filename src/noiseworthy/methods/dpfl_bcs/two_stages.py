@@ -217,7 +217,7 @@ def _first_stage(
 
 def _released(problem: Problem, sensitivity: Sensitivity, share: float, times: NDArray[np.int64]) -> Release:
     """Noise of which `times` releases spend a share of mu^2, or of epsilon."""
-    size = problem.law.paid_in.noise(sensitivity.value, problem.budget, share, times)
+    size = problem.law.paid_in.analysis.noise(sensitivity.value, problem.budget, share, times)
     return Release(problem.law.noise(size), sensitivity)
 
 

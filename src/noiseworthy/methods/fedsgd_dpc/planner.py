@@ -13,6 +13,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
+from noiseworthy.methods.selection import cohort
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import check_length
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
@@ -186,7 +187,7 @@ def in_range(
     if rounds is not None:
         rounds = check_length("rounds", rounds)
     if clients_per_round is not None:
-        clients_per_round = check.cohort(clients_per_round, clients)
+        clients_per_round = cohort(clients_per_round, clients)
     return rounds, clients_per_round
 
 

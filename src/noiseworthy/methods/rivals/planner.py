@@ -16,6 +16,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.search import uniform_counts
 from noiseworthy.methods.rivals.table import RivalName
+from noiseworthy.methods.selection import cohort
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.mechanisms import Family, names
@@ -140,5 +141,5 @@ def check_fits(name: RivalName, problem: Problem) -> None:
 
 def _counts(problem: Problem, rounds: int, clients_per_round: int) -> NDArray[np.int64]:
     t = check.count("rounds", rounds)
-    k = check.cohort(clients_per_round, problem.n_clients)
+    k = cohort(clients_per_round, problem.n_clients)
     return uniform_counts(k, t, problem.n_clients)

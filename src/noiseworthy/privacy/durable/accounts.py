@@ -108,9 +108,6 @@ def accounts_of(budget: PrivacyBudget, family: Family, data: str, world: str, cl
         world: empty for real data.
         clients: N names.
 
-    Returns:
-        N accounts.
-
     Raises:
         InvalidInput: another family.
     """

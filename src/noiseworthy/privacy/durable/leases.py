@@ -23,7 +23,6 @@ FROM leases l LEFT JOIN releases r ON r.account = l.account AND r.run = l.run
 WHERE NOT l.ended GROUP BY l.id
 """
 
-
 _OTHERWISE = (
     "another part of the budget is held for this run; ask for that, give the new run another name, or have "
     "the owner end it with noiseworthy ledger end-lease"

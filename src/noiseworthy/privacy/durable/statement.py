@@ -71,4 +71,4 @@ def epsilon_of(account: Account, shares: int) -> float:
     if shares >= WHOLE or account.currency.startswith(SCHEDULE):
         return account.epsilon
     part = np.asarray(float(Fraction(shares, WHOLE) * account.whole))
-    return min(float(CURRENCIES[account.currency].epsilon(part, account.delta)), account.epsilon)
+    return min(float(CURRENCIES[account.currency].analysis.epsilon(part, account.delta)), account.epsilon)
