@@ -1,7 +1,5 @@
 """JAX, loaded when something is computed: a plan from constants asks models what they are and runs none."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -21,12 +19,4 @@ else:
     jax, jnp, lax = map(_WhenUsed, ("jax", "jax.numpy", "jax.lax"))
     Array = "jax.Array"  # for annotations, which nothing evaluates
 
-__all__ = ["Array", "in_float32", "jax", "jnp", "lax"]
-
-
-@contextmanager
-def in_float32() -> Iterator[None]:
-    """What is computed meanwhile in this thread is float32, also where a user has enabled float64."""
-    # of numbers that are float64 JAX would otherwise make states of another type, and draw other ones
-    with jax.enable_x64(False):
-        yield
+__all__ = ["Array", "jax", "jnp", "lax"]

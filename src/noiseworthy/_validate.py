@@ -27,9 +27,7 @@ def _numbers(name: str, value: ArrayLike) -> Real:
     return array
 
 
-def _all(
-    name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str, each: str = "client"
-) -> Real:
+def _all(name: str, array: Real, good: NDArray[np.bool_], must: str, remedy: str, each: str) -> Real:
     """The array where all of it is good; else the first value that is not, by whose it is among several."""
     if not good.all():
         first = array.ravel()[index := int(np.argmin(good))]
@@ -47,14 +45,14 @@ def positive(name: str, value: ArrayLike, *, remedy: str = "", each: str = "clie
 def non_negative(name: str, value: ArrayLike, *, remedy: str = "") -> Real:
     """Finite numbers of at least zero, as a float64 array of the shape given."""
     array = _numbers(name, value)
-    return _all(name, array, np.isfinite(array) & (array >= 0), "be finite and at least 0", remedy)
+    return _all(name, array, np.isfinite(array) & (array >= 0), "be finite and at least 0", remedy, "client")
 
 
 def in_unit_interval(name: str, value: ArrayLike, *, closed_left: bool, remedy: str = "") -> Real:
     """Numbers in [0, 1) or, with `closed_left` false, in (0, 1)."""
     array = _numbers(name, value)
     good = (array >= 0 if closed_left else array > 0) & (array < 1)
-    return _all(name, array, good, f"lie in {'[' if closed_left else '('}0, 1)", remedy)
+    return _all(name, array, good, f"lie in {'[' if closed_left else '('}0, 1)", remedy, "client")
 
 
 def count(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
@@ -76,9 +74,9 @@ def counts(name: str, value: ArrayLike, *, least: int = 1, remedy: str = "") -> 
         said = f"{name} must be a list with one entry per client, got shape {array.shape}"
         raise InvalidInput(_line(said, remedy))
     whole = np.isfinite(array) & (array >= least) & (array == np.floor(array))
-    _all(name, array, whole, f"be whole numbers of at least {least}", remedy)
+    _all(name, array, whole, f"be whole numbers of at least {least}", remedy, "client")
     # what float64 rounds up to 2^63 is no int64: it would be cast to a negative number without a word
-    return _all(name, array, array < 2.0**63, "be below 2^63", remedy).astype(np.int64)
+    return _all(name, array, array < 2.0**63, "be below 2^63", remedy, "client").astype(np.int64)
 
 
 def one_of(name: str, value: T, allowed: Collection[T], *, remedy: str = "") -> T:

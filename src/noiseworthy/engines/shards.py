@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._jax import Array, in_float32, jax
+from noiseworthy._float32 import in_float32
+from noiseworthy._jax import Array, jax
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines.flat import FlatRecords

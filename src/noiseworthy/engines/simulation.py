@@ -15,7 +15,8 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._jax import Array, in_float32, jax, jnp, lax
+from noiseworthy._float32 import in_float32
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.engines.devices import whole
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from noiseworthy._jax import in_float32
+from noiseworthy._float32 import in_float32
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.tasks.names import OWN
 
