@@ -16,7 +16,7 @@ ROOT = Path(noiseworthy.__file__).parent
 
 ORDER = {  # each part may import parts of a lower number, and itself
     "errors": 0, "_types": 0, "_names": 0, "_mistakes": 0, "_wording": 0,
-    "_json": 0, "_jax": 0, "_float32": 0, "_validate": 1, "_keys": 1, "_places": 1, "_tables": 1,
+    "_json": 0, "_jax": 0, "_float32": 1, "_validate": 1, "_keys": 1, "_places": 1, "_tables": 1,
     "privacy": 2,
     "plans": 3, "data": 3, "tasks": 3,
     "model": 4,
