@@ -92,6 +92,17 @@ def test_a_number_with_some_cells_that_are_none_is_one_and_says_what_to_mend(cel
     assert predicted.asked == {"role": "label", "range": "?"}
 
 
+def test_lists_and_structures_are_left_out_and_are_no_roles():
+    for cell in ([1, 2], {"a": 1}, np.array([1, 2])):
+        lists = np.empty(N, object)
+        lists[:] = [cell, None] * (N // 2)
+        one = guess("visits", lists)
+        assert one.answered == {"kind": "left-out"}
+        assert one.why == "lists or structures, of more than one value per record"
+        with pytest.raises(ConfigError, match="'visits' must hold one value per record, and has lists"):
+            guesses({"visits": lists, "label": cells("no", "yes")}, "visits", None)
+
+
 def test_amounts_that_are_written_as_text_are_told_how_to_be_numbers():
     for some in ([f"{i} %" for i in range(N)], [f"<{i % 20} mg" for i in range(N)]):
         assert guess("lab", np.array(some, object)).why.endswith(

@@ -111,6 +111,10 @@ def _role(option: str, stated: str | None, usual: Sequence[str], names: Mapping[
 def _guess(name: str, values: NDArray, label: str, client: str | None) -> Guess:
     if values.ndim != 1:
         raise ConfigError(f"column {name!r} must hold one value per record, got shape {values.shape}")
+    if any(type(cell).__hash__ is None for cell in values.tolist()):
+        if name in (label, client):
+            raise ConfigError(f"column {name!r} must hold one value per record, and has lists or structures")
+        return Guess(name, {"kind": "left-out"}, why="lists or structures, of more than one value per record")
     cells = _Cells.of(values)
     if name == client:
         return Guess(name, {"role": "client"}, why="whose each record is")
