@@ -148,6 +148,17 @@ def test_classes_that_do_not_occur():
     assert ("ill", "records of each class: no 20, yes 20, perhaps 0") in said(found(schema), "note")
 
 
+@pytest.mark.parametrize("names", [("North", "north"), ("1", "01"), ("ward 7", "Ward07")])
+def test_clients_whose_names_look_alike_are_warned_of(names):
+    sites = {"site": [*names, "12", "120"] * (N // 4)}
+    warned = [one for one in found(**sites) if one.level == "warning"]
+    assert [(one.where, one.count) for one in warned] == [("site", N // 2)]
+    assert warned[0].says.startswith(
+        "2 clients have names that differ by case, spaces or leading zeros alone"
+    )
+    assert f"{names[0]!r} in 10 records, first in record 1" in warned[0].examples
+
+
 def test_doubled_columns_are_found_whatever_they_are_called():
     """In another unit, as codes, the other way round: what tells the same in every record."""
     schema = STATED | {

@@ -155,6 +155,20 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+def test_letters_that_look_the_same_are_the_same_value():
+    """A Mac writes an accent as a sign of its own; cells, values and owners are compared all the same."""
+    stated = {"x": {"kind": "category", "values": ["Ko\u0308ln", "Bonn"]}, "site": {"role": "client"}}
+    columns = {
+        "x": ["K\xf6ln", "Ko\u0308ln", "Bonn"],
+        "site": ["Ko\u0308ln", "K\xf6ln", "Bonn"],
+        "y": [0, 1, 1],
+    }
+    x, _, owners, _ = stated_examples(columns, Schema.model_validate({**ONE, **stated}), "wards")
+    np.testing.assert_array_equal(x, [[1, 0], [1, 0], [0, 1]])
+    assert owners is not None
+    assert owners.tolist() == ["K\xf6ln", "K\xf6ln", "Bonn"]
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object])
 def test_a_fraction_is_the_same_value_in_every_type(kind):
     schema = Schema.model_validate({**ONE, "x": {"kind": "ordered", "values": [0.1, "0.25"]}})

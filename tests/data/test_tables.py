@@ -302,6 +302,15 @@ def test_a_label_that_is_no_stated_class_is_named():
         from_columns(TABLE, Columns(classes=("ill", "dead")), "clinic")
 
 
+def test_letters_that_look_the_same_are_one_owner_and_one_class():
+    names = np.tile(["K\xf6ln", "Ko\u0308ln"], 10)
+    for kind in (str, object):
+        made = {"x": np.arange(20.0), "label": names.astype(kind), "client": names.astype(kind)}
+        records = from_columns(made, Columns(classes=("Ko\u0308ln", "Bonn")), "clinic")
+        assert records.client_ids is not None
+        assert (set(records.y.tolist()), set(records.client_ids.tolist())) == ({0}, {"K\xf6ln"})
+
+
 def test_stated_classes_reach_a_table_and_no_other_source(tmp_path):
     write(tmp_path / "own.npz", table(label=np.tile([0, 2], 10)))
     federation = load_federation(str(tmp_path / "own.npz"), client_column="site", classes=[0, 1, 2], seed=0)

@@ -1,5 +1,6 @@
 """Everything that is wrong with a table, in one pass over all of its columns and records."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from noiseworthy.data.thousands import UNPARTED
 
 _NARROW, _MOSTLY, _LISTED = 0.05, 0.5, 20
 _REPEATED = 5
+_UNSEEN = re.compile(r"\s+|(?<![\d.])0+(?=\d)")
+"""What people do not see of a name: spaces, and zeros before a number."""
 _FEW_VALUES, _LEAST_ALIKE = 0.1, 10
 """Values over records that a column has at most, where it says something that the label follows from it; and
 records below which columns are alike by chance."""
@@ -67,7 +70,8 @@ def check_columns(
     owners, marks = (
         np.array(names(table[one])) if one and one in table else None for one in (schema.client, schema.split)
     )
-    found += _owners(schema.client, owners) + _marks(schema.split, marks)
+    found += _owners(schema.client, owners) + _look_alike(schema.client, owners)
+    found += _marks(schema.split, marks)
     found += _persons(schema.person, table, owners)
     features = [one for one in schema.features if one.name in table]
     for one in features:
@@ -274,6 +278,22 @@ def _owners(name: str | None, owners: NDArray | None) -> list[Finding]:
         return []
     says = f"{many(gaps, 'missing value')}; {NAMELESS}"
     return [refused(name, says, gaps, *rows_among(gaps))]
+
+
+def _look_alike(name: str | None, owners: NDArray | None) -> list[Finding]:
+    """Owners that people may take for one."""
+    if name is None or owners is None:
+        return []
+    loose = {one: _UNSEEN.sub("", one.casefold()) for one in {*owners.tolist()} - {""}}
+    times = Counter(loose.values())
+    if not (two := [one for one, same in loose.items() if times[same] > 1]):
+        return []
+    says = (
+        f"{len(two)} clients have names that differ by case, spaces or leading zeros alone; write the name "
+        "of one client in one way"
+    )
+    alike = np.isin(owners, two)
+    return [warning(name, says, alike, *cells_among(owners, alike))]
 
 
 def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArray | None) -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._names import composed
 from noiseworthy.data.thousands import Thousands
 
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
@@ -36,7 +37,7 @@ def key(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    text = str(value).strip()
+    text = composed(str(value).strip())
     if found := _POINT.fullmatch(text):
         text = f"{found[1]}.{found[2]}" if found[2] else found[1]
     return "0" if text == "-0" else text
