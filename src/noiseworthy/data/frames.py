@@ -118,7 +118,7 @@ def read_arrow(path: Path) -> Any:
     def read() -> Any:
         from pyarrow import feather, ipc, parquet
 
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return of_arrow(parquet.ParquetFile(path).read())
         try:
             return of_arrow(feather.read_table(path))

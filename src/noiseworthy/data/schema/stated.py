@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import Table, read_toml
-from noiseworthy.data.readers import FORMATS, SQL, is_table
+from noiseworthy.data.readers import FORMATS, SQL, is_table, no_table
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.roles import Person
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
@@ -130,7 +130,9 @@ def check_beside(table: FederationTable) -> None:
     Raises:
         ValueError: data that are no table, or keys that `[columns]` replaces.
     """
-    if not (table.of_owners or has_columns(str(table.data))):
+    if not (table.of_owners or has_columns(data := str(table.data))):
+        if Path(data).suffix and ":" not in data:
+            raise ValueError(f"[federation] data = {no_table(data)}")
         raise ValueError(
             f"{_WHERE} goes with a table ({', '.join(FORMATS)}, {SQL}URL), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"
