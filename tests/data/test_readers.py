@@ -407,7 +407,7 @@ def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
     twice = pa.table([[61.0], [0.5]], names=["age", "age"])
     with pa.ipc.new_file(str(tmp_path / "wards.arrow"), twice.schema) as file:
         file.write_table(twice)
-    with pytest.raises(DataError, match="two columns are called 'age'"):
+    with pytest.raises(DataError, match=r"wards\.arrow: two columns are called 'age'"):
         read_columns(tmp_path / "wards.arrow", cells=True)
 
 
@@ -416,7 +416,7 @@ def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
 def test_two_columns_of_one_name_are_refused_in_a_text(tmp_path, text, cells):
     """Not called age and age.1, which a study could then name."""
     (tmp_path / "wards.csv").write_text(text)
-    with pytest.raises(DataError, match="two columns are called 'age'"):
+    with pytest.raises(DataError, match=r"wards\.csv: two columns are called 'age'"):
         read_columns(tmp_path / "wards.csv", cells=cells)
 
 

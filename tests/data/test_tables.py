@@ -124,7 +124,17 @@ def test_tables_that_cannot_be_trained_on_are_refused_by_column(changes, columns
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.csv", b"", "cannot be read as a table"),
+        (
+            "t.csv",
+            b"",
+            "t.csv cannot be read as a table: it is empty; put names of columns into its first row$",
+        ),
+        (
+            "t.csv",
+            b'age,label\n1,2\n\n"3,4\n5,6\n',
+            "table: the quote in line 4 has no end; write one within",
+        ),
+        ("t.csv", b"age,age\n1,2\n", "t.csv: two columns are called 'age'; give every column a name"),
         ("t.csv.gz", b"no gzip", "cannot be read as a table"),
         ("t.csv.gz", gzip.compress(b"age,label\n1,2\n" * 99, mtime=0)[:-12], "cannot be read as a table"),
         ("t.parquet", b"no parquet", "cannot be read as a table"),
