@@ -98,6 +98,9 @@ def _of_column(one: Any, listed: Sequence[Any]) -> tuple[str, str]:
         return wrong, f"is no key here{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
     if one["input"] == QUESTION:
         return wrong, "is a question that is still open; answer it from what is public"
+    no_pair = one["type"] in ("missing", "too_long", "tuple_type") and not isinstance(one["input"], Mapping)
+    if no_pair and key in ("range", "buy", "quantiles"):
+        return wrong, f"must be two ends, [least, most], got {one['input']!r}"
     if one["type"] == "missing":
         return wrong, "is missing"
     return wrong, f"must be {_message(one).removeprefix('Input should be ')}, got {one['input']!r}"
