@@ -148,6 +148,31 @@ def test_classes_that_do_not_occur():
     assert ("ill", "records of each class: no 20, yes 20, perhaps 0") in said(found(schema), "note")
 
 
+@pytest.mark.parametrize("names", [("North", "north"), ("1", "01"), ("ward 7", "Ward07")])
+def test_clients_whose_names_look_alike_are_warned_of(names):
+    sites = {"site": [*names, "12", "120"] * (N // 4)}
+    warned = [one for one in found(**sites) if one.level == "warning"]
+    assert [(one.where, one.count) for one in warned] == [("site", N // 2)]
+    assert warned[0].says.startswith("names of 2 clients differ by case, spaces or leading zeros alone")
+    assert f"{names[0]!r} in 10 records, first in record 1" in warned[0].examples
+
+
+def test_labels_none_of_which_is_a_class_are_not_said_to_be_of_one():
+    strange = found(ill=["No", "Yes"] * (N // 2))
+    assert [(one.where, one.count) for one in strange if one.level == "refused"] == [("ill", N)]
+    assert not [one for one in strange if "of one class" in one.says]
+    assert [one for one in found(ill=["no"] * N) if "of one class" in one.says]
+
+
+def test_a_table_without_any_stated_column_is_told_where_names_must_be():
+    titled = {"Report": np.array(["age", "5"], object), "Unnamed: 1": np.array(["sex", "f"], object)}
+    refusals = said(check_columns(titled, read_schema(STATED))[0], "refused")
+    where, says = refusals[0]
+    assert (where, says.split(";")[0]) == ("", "none of the stated columns is there")
+    assert says.endswith("names must be in the first row, of a workbook's first sheet")
+    assert not [one for one in said(found(chol=[1] * N), "refused") if one[0] == ""]
+
+
 def test_doubled_columns_are_found_whatever_they_are_called():
     """In another unit, as codes, the other way round: what tells the same in every record."""
     schema = STATED | {
@@ -192,6 +217,12 @@ def test_an_owners_table_needs_no_column_of_owners():
     assert [one.where for one in check_columns(alone, read_schema(STATED))[0] if one.level == "refused"] == [
         "site"
     ]
+
+
+def test_a_column_that_is_left_out_need_not_be_there():
+    schema = read_schema(STATED | {"notes": {"kind": "left-out"}})
+    assert said(check_columns(table(), schema)[0], "refused") == []
+    assert len(stated_examples(table(), schema, "wards")[1]) == N
 
 
 def test_no_record_is_refused():

@@ -92,12 +92,47 @@ def test_a_number_with_some_cells_that_are_none_is_one_and_says_what_to_mend(cel
     assert predicted.asked == {"role": "label", "range": "?"}
 
 
+def test_lists_and_structures_are_left_out_and_are_no_roles():
+    for cell in ([1, 2], {"a": 1}, np.array([1, 2])):
+        lists = np.empty(N, object)
+        lists[:] = [cell, None] * (N // 2)
+        one = guess("visits", lists)
+        assert one.answered == {"kind": "left-out"}
+        assert one.why == "lists or structures, of more than one value per record"
+        with pytest.raises(ConfigError, match="'visits' must hold one value per record, and has lists"):
+            guesses({"visits": lists, "label": cells("no", "yes")}, "visits", None)
+
+
 def test_amounts_that_are_written_as_text_are_told_how_to_be_numbers():
     for some in ([f"{i} %" for i in range(N)], [f"<{i % 20} mg" for i in range(N)]):
         assert guess("lab", np.array(some, object)).why.endswith(
             "; of amounts, write numbers without units and signs"
         )
     assert "amounts" not in guess("lab", cells("<", "a", "b")).why
+
+
+def test_numbers_and_dates_in_other_writings_are_told_how_to_be_some():
+    points = guess("lab", np.array([f"{i},5" for i in range(N)], object))
+    assert points.why.endswith(
+        "rows; of numbers, write a point for a decimal comma, or part the columns of a csv by ;"
+    )
+    assert "comma" not in guess("lab", np.array([f"{i + 1},000" for i in range(N)], object)).why
+    days = [f"2024-01-{1 + i // 2:02d}" if i % 2 else f"{1 + i // 2:02d}/01/2024" for i in range(N)]
+    mixed = guess("seen", np.array(days, object))
+    assert mixed.asked == {"kind": "left-out"}
+    assert mixed.why.endswith("rows; of dates, write all in one form, such as 2024-12-31")
+
+
+@pytest.mark.parametrize("cell", ["2024-13-01", "1900-01-00", "soon"])
+def test_dates_with_some_cells_that_are_none_are_some_and_say_what_to_mend(cell):
+    days = np.array([cell, *(f"2024-01-{1 + i % 28:02d}" for i in range(N - 1))], object)
+    one = guess("seen", days)
+    assert one.answered == {"kind": "date", "range": ["2024-01-01", "2024-01-28"]}
+    assert one.why.endswith(
+        "; some cells are no dates: mend them, or list them, missing = true and gaps = [...]"
+    )
+    days[: N // 8] = cell
+    assert guess("seen", days).asked["kind"] == "category"
 
 
 def test_few_codes_with_a_word_among_them_are_still_codes():
@@ -162,7 +197,10 @@ def test_which_date_is_meant_is_left_to_the_owner():
     ("options", "said"),
     [
         ((None, None), r"--label COLUMN, one of a, b"),
-        (("c", None), r"--label must be a column of the table, got 'c'; it has a, b"),
+        (
+            ("c", None),
+            r"--label must be .* got 'c'; it has a, b; of a csv or an .xlsx these are the first row",
+        ),
         (("a", "c"), r"--client must be a column of the table, got 'c'"),
         (("a", "a"), r"must be two columns, got 'a' for both"),
     ],

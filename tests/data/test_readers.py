@@ -104,6 +104,15 @@ def test_every_format_gives_the_same_records(suffix, tmp_path):
     assert found.x.tobytes() == again.x.tobytes()
 
 
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_endings_in_capitals_are_read_as_others_are(suffix, tmp_path):
+    small = Path(written(tmp_path, suffix))
+    capital = small.rename(small.with_name(f"wards{suffix.upper()}"))
+    found = load_records(str(capital), columns=SCHEMA)
+    same(found, load_records(frame(), columns=SCHEMA))
+    assert found.name == "wards"
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".feather", ".arrow", ".xlsx", ".db"])
 def test_numbers_as_they_are_come_from_every_format(suffix, tmp_path):
     """The older keys, without a schema: columns of numbers, owners and classes."""
@@ -398,7 +407,7 @@ def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
     twice = pa.table([[61.0], [0.5]], names=["age", "age"])
     with pa.ipc.new_file(str(tmp_path / "wards.arrow"), twice.schema) as file:
         file.write_table(twice)
-    with pytest.raises(DataError, match="two columns are called 'age'"):
+    with pytest.raises(DataError, match=r"wards\.arrow: two columns are called 'age'"):
         read_columns(tmp_path / "wards.arrow", cells=True)
 
 
@@ -407,7 +416,7 @@ def test_two_columns_of_one_name_are_refused_in_a_frame(tmp_path):
 def test_two_columns_of_one_name_are_refused_in_a_text(tmp_path, text, cells):
     """Not called age and age.1, which a study could then name."""
     (tmp_path / "wards.csv").write_text(text)
-    with pytest.raises(DataError, match="two columns are called 'age'"):
+    with pytest.raises(DataError, match=r"wards\.csv: two columns are called 'age'"):
         read_columns(tmp_path / "wards.csv", cells=cells)
 
 
@@ -497,6 +506,7 @@ def test_a_query_writes_nothing_and_its_mistakes_are_said(tmp_path):
 
 def test_what_is_a_table():
     assert is_table("a.xlsx")
+    assert is_table("a.CSV.gz")
     assert is_table("sql:sqlite:///a.db")
     assert not is_table("leaf:folder")
 

@@ -155,6 +155,32 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+def test_letters_that_look_the_same_are_the_same_value():
+    """A Mac writes an accent as a sign of its own; cells, values and owners are compared all the same."""
+    stated = {"x": {"kind": "category", "values": ["Ko\u0308ln", "Bonn"]}, "site": {"role": "client"}}
+    columns = {
+        "x": ["K\xf6ln", "Ko\u0308ln", "Bonn"],
+        "site": ["Ko\u0308ln", "K\xf6ln", "Bonn"],
+        "y": [0, 1, 1],
+    }
+    x, _, owners, _ = stated_examples(columns, Schema.model_validate({**ONE, **stated}), "wards")
+    np.testing.assert_array_equal(x, [[1, 0], [1, 0], [0, 1]])
+    assert owners is not None
+    assert owners.tolist() == ["K\xf6ln", "K\xf6ln", "Bonn"]
+
+
+@pytest.mark.parametrize("stated", [[False, True], ["false", "TRUE"]])
+def test_truth_values_are_the_same_in_every_writing(stated):
+    schema = Schema.model_validate({**ONE, "x": {"kind": "category", "values": stated, "missing": True}})
+    assert schema.feature_names == ("x = False", "x = True", "x is missing")
+    for values in (
+        np.array([True, False]),
+        np.array(["TRUE", "false"]),
+        np.array([np.True_, "False"], object),
+    ):
+        np.testing.assert_array_equal(schema.encode({"x": values}), [[0, 1, 0], [1, 0, 0]])
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object])
 def test_a_fraction_is_the_same_value_in_every_type(kind):
     schema = Schema.model_validate({**ONE, "x": {"kind": "ordered", "values": [0.1, "0.25"]}})
@@ -298,6 +324,21 @@ def test_values_that_cannot_be_used_are_refused_by_column_with_their_number(chan
         SCHEMA.encode(GOOD | changes)
 
 
+@pytest.mark.parametrize(
+    ("cells", "remedy"),
+    [
+        (["0,125", "?"], "write a point for a decimal comma, or part the columns of a csv by ;"),
+        (["1,204", "120,000"], "mend them, or list under gaps what stands for a missing value"),
+        (["1,2,3", "a,b"], "mend them, or list under gaps what stands for a missing value"),
+    ],
+)
+def test_commas_that_are_decimal_are_to_be_points(cells, remedy):
+    schema = Schema.model_validate({**ONE, "x": {"kind": "number", "range": [0, 200]}})
+    with pytest.raises(DataError) as said:
+        schema.encode({"x": np.array([*cells, "9"], object)})
+    assert str(said.value).endswith(f"such as {cells[0]!r}; {remedy}")
+
+
 def test_everything_that_is_wrong_with_a_table_is_said_at_once():
     rest = {name: values for name, values in GOOD.items() if name != "age"}
     wrong = {**rest, "agee": [1, 2], "sex": ["x", "male"], "grade": ["low", None], "hospital": ["a", ""],
@@ -354,7 +395,16 @@ def test_a_table_without_its_column_of_persons_is_refused_unless_it_tests(whole)
         ({"kind": "category", "values": []}, "x: values must be at least 1"),
         ({"kind": "category", "values": ["a", "a "]}, "x: values must be different, got 'a' twice"),
         ({"kind": "category", "values": [1, 1.0]}, "x: values must be different, got '1' twice"),
-        ({"kind": "category", "values": [True, 2]}, "x: values must be text or numbers, got True"),
+        (
+            {"kind": "category", "values": [[1], 2]},
+            r"x: values must be text, numbers, true or false, got \[1\]",
+        ),
+        ({"kind": "category", "values": [True, "TRUE"]}, "x: values must be different, got 'True' twice"),
+        ({"kind": "number", "range": [0]}, r"x: range must be two ends, \[least, most\], got \[0\]$"),
+        ({"kind": "number", "range": [0, 1, 2]}, r"x: range must be two ends, .*, got \[0, 1, 2\]$"),
+        ({"kind": "number", "range": {"buy": 5}}, "x: range buy must be two ends, .*, got 5$"),
+        ({"kind": "date", "range": ["2020-01-02"]}, "x: range must be two ends"),
+        ({"kind": "date"}, "x: range is missing"),
         ({"kind": "category", "values": ["a", "?"], "gaps": ["?"], "missing": True}, "both values and gaps"),
         ({"kind": "ordered", "values": ["a"]}, "x: values must be at least 2"),
         ({"kind": "ordered", "values": ["a", "b"], "other": True}, "x: other is no key here"),

@@ -124,7 +124,17 @@ def test_tables_that_cannot_be_trained_on_are_refused_by_column(changes, columns
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.csv", b"", "cannot be read as a table"),
+        (
+            "t.csv",
+            b"",
+            "t.csv cannot be read as a table: it is empty; put names of columns into its first row$",
+        ),
+        (
+            "t.csv",
+            b'age,label\n1,2\n\n"3,4\n5,6\n',
+            "table: the quote in line 4 has no end; write one within",
+        ),
+        ("t.csv", b"age,age\n1,2\n", "t.csv: two columns are called 'age'; give every column a name"),
         ("t.csv.gz", b"no gzip", "cannot be read as a table"),
         ("t.csv.gz", gzip.compress(b"age,label\n1,2\n" * 99, mtime=0)[:-12], "cannot be read as a table"),
         ("t.parquet", b"no parquet", "cannot be read as a table"),
@@ -300,6 +310,15 @@ def test_one_class_of_many_is_enough_where_they_are_stated():
 def test_a_label_that_is_no_stated_class_is_named():
     with pytest.raises(DataError, match="10 labels that are none of the classes ill, dead, such as 'well'"):
         from_columns(TABLE, Columns(classes=("ill", "dead")), "clinic")
+
+
+def test_letters_that_look_the_same_are_one_owner_and_one_class():
+    names = np.tile(["K\xf6ln", "Ko\u0308ln"], 10)
+    for kind in (str, object):
+        made = {"x": np.arange(20.0), "label": names.astype(kind), "client": names.astype(kind)}
+        records = from_columns(made, Columns(classes=("Ko\u0308ln", "Bonn")), "clinic")
+        assert records.client_ids is not None
+        assert (set(records.y.tolist()), set(records.client_ids.tolist())) == ({0}, {"K\xf6ln"})
 
 
 def test_stated_classes_reach_a_table_and_no_other_source(tmp_path):

@@ -101,6 +101,14 @@ def test_columns_of_what_is_no_table_are_refused(folder, data):
     assert all(one in str(said.value) for one in (*FORMATS, SQL))
 
 
+@pytest.mark.parametrize(("ending", "says"), [("cvs", ""), ("txt", ""), ("XLS", "; save it as .xlsx")])
+def test_an_ending_that_no_table_has_is_named_with_those_that_tables_have(folder, ending, says):
+    with pytest.raises(ConfigError) as said:
+        study(folder, body=STUDY.replace("wards.csv", f"wards.{ending}"))
+    assert f"data = wards.{ending} must end in one of {', '.join(FORMATS)}{says}" in str(said.value)
+    assert says or "xlsx;" not in str(said.value)
+
+
 def test_mistakes_in_columns_are_told_with_all_others(folder):
     with pytest.raises(ConfigError) as caught:
         study(folder, STATED.replace("number", "numbr").replace("true", "7"), STUDY + "deday = 3\n")

@@ -398,3 +398,15 @@ def test_the_order_of_names_does_not_matter(numbers, order):
     clients = [f"client {i}" for i in range(8)]
     stated = {clients[i]: numbers[i] for i in order}
     assert in_order("[privacy] epsilon", stated, clients, named=True) == list(numbers)
+
+
+def test_a_number_reaches_the_client_whose_name_looks_the_same_and_no_other():
+    mac, other = "Ko\u0308ln", "K\xf6ln"
+    for client, stated in ((mac, other), (other, mac), (mac, mac)):
+        assert in_order("[privacy] epsilon", {"Bonn": 1.0, stated: 2.0}, [client, "Bonn"], named=True) == [
+            2,
+            1,
+        ]
+    assert in_order("[privacy] epsilon", {mac: 1.0, other: 2.0}, [other, mac], named=True) == [2, 1]
+    with pytest.raises(ConfigError, match="has no number for"):
+        in_order("[privacy] epsilon", {mac: 1.0}, [other, mac], named=True)

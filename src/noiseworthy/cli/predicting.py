@@ -78,17 +78,18 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
     from noiseworthy.data.readers import FORMATS, TEXT, read_columns
 
     tables = tuple(one for one in FORMATS if one not in _ARRAYS)
-    if path.name.endswith(tables):
-        if path.name.endswith(TEXT):
+    name = path.name.lower()
+    if name.endswith(tables):
+        if name.endswith(TEXT):
             table = read_text_table(path, dtype=str, keep_default_na=False)
         else:
-            whole = path.suffix == ".parquet"
+            whole = name.endswith(".parquet")
             table = read_arrow(path) if whole else pd.DataFrame(read_columns(path, cells=True)[0])
         return table, table
-    if not path.name.endswith(_ARRAYS):
+    if not name.endswith(_ARRAYS):
         raise ConfigError(f"{path} must end in one of {', '.join((*tables, *_ARRAYS))}")
     try:
-        array = read_npz(path)["x"] if path.suffix == ".npz" else _array(existing(path))
+        array = read_npz(path)["x"] if name.endswith(".npz") else _array(existing(path))
     except KeyError:
         raise DataError(f"{path} has no array x, which holds the records; name it so") from None
     return pd.DataFrame(index=range(len(array) if array.ndim else 0)), array

@@ -164,7 +164,7 @@ def _parts(head: list[str], mark: str) -> tuple[bool, int, bool]:
 
 
 def _binary(path: Path) -> Any:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _text(path: Path, encoding: str) -> TextIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +38,18 @@ def read_frame(path: Path, **options: Any) -> Any:
     try:
         return pd.read_csv(path, **options)
     except (ValueError, OSError, EOFError, zlib.error) as cause:
-        raise DataError(f"{path} cannot be read as a table: {cause}") from None
+        raise DataError(f"{path} cannot be read as a table: {_in_words(str(cause))}") from None
+
+
+def _in_words(said: str) -> str:
+    """What pandas says of a text that is no table, for people."""
+    if "No columns to parse" in said:
+        return "it is empty; put names of columns into its first row"
+    if begins := re.search(r"EOF inside string starting at row (\d+)", said):
+        return (
+            f"the quote in line {int(begins[1]) + 1} has no end; write one within a cell twice, or close it"
+        )
+    return said
 
 
 def read_text_table(path: Path, **options: Any) -> Any:
@@ -62,7 +74,7 @@ def read_text_table(path: Path, **options: Any) -> Any:
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
     header = read_frame(path, **found.options, header=None, nrows=1, dtype=str, keep_default_na=False)
-    _check_once(header.iloc[0])  # pandas would call the second "age" of a header "age.1"
+    _check_once(header.iloc[0], f"{path}: ")  # pandas would call the second "age" of a header "age.1"
     _check_parted(header.iloc[0], found.mark, path)
     try:
         with catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -112,13 +124,13 @@ def read_arrow(path: Path) -> Any:
         path: of the file.
 
     Raises:
-        DataError: the file is damaged or holds no table.
+        DataError: the file is damaged, holds no table or two columns of one name.
     """
 
     def read() -> Any:
         from pyarrow import feather, ipc, parquet
 
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return of_arrow(parquet.ParquetFile(path).read())
         try:
             return of_arrow(feather.read_table(path))
@@ -126,7 +138,9 @@ def read_arrow(path: Path) -> Any:
             with path.open("rb") as file, ipc.open_stream(file) as stream:
                 return of_arrow(stream.read_all())
 
-    return unharmed(path, read, "a table")
+    frame = unharmed(path, read, "a table")
+    _check_once(map(str, frame.columns), f"{path}: ")
+    return frame
 
 
 def of_arrow(table: Any) -> Any:
@@ -152,9 +166,9 @@ def of_frame(frame: Any) -> Arrays:
     return {str(name): _plain(frame[name]) for name in frame.columns}
 
 
-def _check_once(names: Iterable[str]) -> None:
+def _check_once(names: Iterable[str], where: str = "") -> None:
     if twice := [name for name, times in Counter(names).items() if times > 1 and name]:
-        raise DataError(f"two columns are called {twice[0]!r}; give every column a name of its own")
+        raise DataError(f"{where}two columns are called {twice[0]!r}; give every column a name of its own")
 
 
 def _check_parted(names: Sequence[str], mark: str, path: Path) -> None:

@@ -24,7 +24,13 @@ _CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
 
 def is_table(source: str) -> bool:
     """Whether a source is the path of a table, or a database."""
-    return source.endswith(FORMATS) or source.startswith(SQL)
+    return source.lower().endswith(FORMATS) or source.startswith(SQL)
+
+
+def no_table(path: str) -> str:
+    """What is said of a path that does not end as tables do."""
+    excel = "; save it as .xlsx" if path.lower().endswith(".xls") else ""
+    return f"{path} must end in one of {', '.join(FORMATS)}{excel}"
 
 
 def opened(source: str, data_dir: str | Path | None = None, query: str | None = None) -> Path | Query:
@@ -61,21 +67,22 @@ def read_columns(source: Path | Query, *, cells: bool) -> tuple[dict[str, NDArra
     if not isinstance(source, Path):
         return source.read(cells=cells), source.name
     for suffix in sorted(FORMATS, key=len, reverse=True):
-        if source.name.endswith(suffix):
-            return _of_file(source, cells), source.name.removesuffix(suffix)
-    raise DataError(f"{source} must end in one of {', '.join(FORMATS)}")
+        if source.name.lower().endswith(suffix):
+            return _of_file(source, cells), source.name[: -len(suffix)]
+    raise DataError(no_table(str(source)))
 
 
 def _of_file(path: Path, cells: bool) -> dict[str, NDArray]:
     existing(path)
-    if path.suffix == ".npz":
+    ending = path.suffix.lower()
+    if ending == ".npz":
         return read_npz(path)
     from noiseworthy.data import frames  # here, as arrays need none
 
-    if path.suffix == ".xlsx":
+    if ending == ".xlsx":
         from noiseworthy.data.spreadsheets import read_spreadsheet  # here, because few tables are
 
         return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
-    if path.suffix in (".parquet", ".feather", ".arrow"):
+    if ending in (".parquet", ".feather", ".arrow"):
         return frames.of_frame(frames.read_arrow(path))
     return frames.of_frame(frames.read_text_table(path, **(_CELLS if cells else {})))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._names import composed
 from noiseworthy.data.labels import Features, Labels, class_numbers, scaled_images
 from noiseworthy.data.readers import read_columns
 from noiseworthy.errors import DataError
@@ -126,12 +127,12 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
         raise DataError(f"{name}: column {column!r} must hold one value per record, got shape {values.shape}")
     if values.dtype.kind == "f":
         _finite(values, column, name)
-    if values.dtype != object:
+    if values.dtype.kind not in "OU":
         return values
-    if bad := sum(not isinstance(value, str | int) for value in values):
+    if values.dtype == object and (bad := sum(not isinstance(value, str | int) for value in values)):
         said = f"{bad} missing values, as NA and null are; rename those that are none, or drop the records"
         raise DataError(f"{name}: column {column!r} has {said}")
-    return values.astype(str)
+    return np.array([composed(text) for text in values.astype(str)], str)
 
 
 def check_lengths(arrays: Table, n: int, name: str) -> None:
@@ -188,7 +189,8 @@ def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
 def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int | None]:
     if columns.regression:
         return _numbers(values, columns.label, name), None
-    return class_numbers(values, f"{name}: column {columns.label!r}", columns.classes)
+    classes = columns.classes and [composed(str(one)) for one in columns.classes]
+    return class_numbers(values, f"{name}: column {columns.label!r}", classes)
 
 
 def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Numbers whose points may part thousands: they are marked where a table is read, and are none."""
+"""Numbers that are none as they are written: points that may part thousands, commas that may be decimal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?\s*")
 UNPARTED = "write 1234 or, of a fraction, 1,234"
 """What to do about them."""
+DECIMAL = re.compile(r"\s*[+-]?(?![1-9]\d{0,2},\d{3}\s*$)\d+,\d+\s*")
+"""Numbers with a comma that parts no thousands, in a table where it is no decimal mark."""
+POINTED = "write a point for a decimal comma, or part the columns of a csv by ;"
 
 
 class Thousands(str):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
+from noiseworthy._names import composed
 from noiseworthy._tables import Delta, Number, PerClient
 from noiseworthy._wording import shortened
 from noiseworthy.data.frames import read_text_table
@@ -109,6 +110,9 @@ def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool)
         )
     if not isinstance(stated, dict):
         return stated
+    known = {composed(name): name for name in clients}
+    told = {known.get(composed(name), name): number for name, number in stated.items()}
+    stated = told if len(told) == len(stated) else stated
     for what, names in (
         ("has no number for", [name for name in clients if name not in stated]),
         ("names unknown clients", sorted(stated.keys() - set(clients))),

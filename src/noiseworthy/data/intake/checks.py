@@ -1,5 +1,6 @@
 """Everything that is wrong with a table, in one pass over all of its columns and records."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,12 +14,15 @@ from noiseworthy.data.schema.columns import Feature, NumberColumn
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
 from noiseworthy.data.schema.roles import Label, Person, Weight
-from noiseworthy.data.schema.schema import Schema, with_thousands
+from noiseworthy.data.schema.schema import Schema, mending, with_thousands
 from noiseworthy.data.schema.values import NAMELESS, keys, names
 from noiseworthy.data.thousands import UNPARTED
 
 _NARROW, _MOSTLY, _LISTED = 0.05, 0.5, 20
 _REPEATED = 5
+_UNSEEN = re.compile(r"\s+|(?<![\d.])0+(?=\d)")
+"""What people do not see of a name: spaces, and zeros before a number."""
+_NO_NAMES = "none of the stated columns is there; names must be in the first row, of a workbook's first sheet"
 _FEW_VALUES, _LEAST_ALIKE = 0.1, 10
 """Values over records that a column has at most, where it says something that the label follows from it; and
 records below which columns are alike by chance."""
@@ -68,6 +72,7 @@ def check_columns(
         np.array(names(table[one])) if one and one in table else None for one in (schema.client, schema.split)
     )
     found += _owners(schema.client, owners) + _marks(schema.split, marks)
+    found += _look_alike(schema.client, owners) if schema.client and owners is not None else []
     found += _persons(schema.person, table, owners)
     features = [one for one in schema.features if one.name in table]
     for one in features:
@@ -134,6 +139,7 @@ def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> lis
     strange = 'is not stated{}; say what it is, or {{ kind = "left-out" }}'
     absent = "is stated, and the table does not have it{}"
     return [
+        *([] if stated.keys() & table.keys() else [refused("", _NO_NAMES)]),
         *(refused(one, strange.format(nearest(one, stated))) for one in table if one not in stated),
         *(refused(one, absent.format(nearest(one, table))) for one in needed if one not in table),
     ]
@@ -149,7 +155,7 @@ def _wrong(column: Feature | Label | Weight, values: NDArray, read: Reading) -> 
         says = f"{many(thousands, 'number')} whose points may part thousands; {UNPARTED}"
         said.append(refused(column.name, says, thousands, *cells_among(values, thousands)))
     if np.any(strange := strange & ~thousands):
-        says = f"{many(strange, 'value')} other than {column.expected}; {column.remedy}"
+        says = f"{many(strange, 'value')} other than {column.expected}; {mending(column, values[strange])}"
         said.append(refused(column.name, says, strange, *cells_among(values, strange)))
     if np.any(read.outside):
         limits = _around(column)
@@ -218,6 +224,8 @@ def _classes(label: Label, read: Reading) -> list[Finding]:
     absent = [name for name, count in each if not count]
     told = ", ".join(f"{name} {count}" for name, count in each[:_LISTED])
     said = [note(label.name, f"records of each class: {told}{', ...' * (len(each) > _LISTED)}")]
+    if not any(counts):
+        return said
     if len(absent) >= len(each) - 1:
         return [*said, warning(label.name, "all records are of one class, so that there is nothing to learn")]
     if absent:
@@ -274,6 +282,16 @@ def _owners(name: str | None, owners: NDArray | None) -> list[Finding]:
         return []
     says = f"{many(gaps, 'missing value')}; {NAMELESS}"
     return [refused(name, says, gaps, *rows_among(gaps))]
+
+
+def _look_alike(name: str, owners: NDArray) -> list[Finding]:
+    """Owners that people may take for one."""
+    loose = {one: _UNSEEN.sub("", one.casefold()) for one in {*owners.tolist()} - {""}}
+    times = Counter(loose.values())
+    two = {one for one, same in loose.items() if times[same] > 1}
+    alike = np.array([one in two for one in owners.tolist()])
+    says = f"names of {len(two)} clients differ by case, spaces or leading zeros alone; write each in one way"
+    return [warning(name, says, alike, *cells_among(owners, alike))] if two else []
 
 
 def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArray | None) -> list[Finding]:

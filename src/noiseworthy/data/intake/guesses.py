@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noiseworthy.data.intake.common import Common, common_range
 from noiseworthy.data.schema.stated import QUESTION
 from noiseworthy.data.schema.values import GAPS, NO, YES, days, key, numbers
-from noiseworthy.data.thousands import Thousands
+from noiseworthy.data.thousands import DECIMAL, POINTED, Thousands
 from noiseworthy.errors import ConfigError
 
 _LABELS = ("label", "target", "outcome", "diagnosis", "class", "y", "response")
@@ -31,12 +31,13 @@ _IDENTIFIER = re.compile(
 _AMOUNT = re.compile(r"^(num|n|no of|nr of|number|count)[_ .-]|[_ .-](count|number)$")
 _NAMELESS = "Unnamed: 0"
 """What pandas calls a first column without a name."""
+_STRANGE = "; some cells are no {}: mend them, or list them, missing = true and gaps = [...]"
 _FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%y")
 _MOST_CODES, _MOST_VALUES = 6, 60
 _WITHIN, _SPREAD = 0.8, 0.02
 """Share of the values that a range must hold, and of the range that they must take, to be of one unit."""
 _NUMBERS, _COUNTED = 0.9, 10
-"""Share of the cells of a column of numbers that must be some; records from which on a count is no chance."""
+"""Share of the cells of a column of numbers or dates that are some; records of which a count is no chance."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,20 @@ def _role(option: str, stated: str | None, usual: Sequence[str], names: Mapping[
     if stated is None:
         return next((name for known in usual for name in names if name.lower() == known), None)
     if stated not in names:
-        there = ", ".join(names)
-        raise ConfigError(f"{option} must be a column of the table, got {stated!r}; it has {there}")
+        raise ConfigError(
+            f"{option} must be a column of the table, got {stated!r}; it has {', '.join(names)}; of a csv or "
+            "an .xlsx these are the first row, of the first sheet"
+        )
     return stated
 
 
 def _guess(name: str, values: NDArray, label: str, client: str | None) -> Guess:
     if values.ndim != 1:
         raise ConfigError(f"column {name!r} must hold one value per record, got shape {values.shape}")
+    if any(type(cell).__hash__ is None for cell in values.tolist()):
+        if name in (label, client):
+            raise ConfigError(f"column {name!r} must hold one value per record, and has lists or structures")
+        return Guess(name, {"kind": "left-out"}, why="lists or structures, of more than one value per record")
     cells = _Cells.of(values)
     if name == client:
         return Guess(name, {"role": "client"}, why="whose each record is")
@@ -154,9 +161,17 @@ class _Cells:
 
     @property
     def among_numbers(self) -> bool:
-        return (
-            bool(self._read) and sum(self.texts[text] for text in self._read) >= _NUMBERS * self.texts.total()
-        )
+        return bool(self._read) and self.mostly(np.array([text in self._read for text in self.texts]))
+
+    def mostly(self, some: NDArray[np.bool_]) -> bool:
+        """Whether some of the distinct texts are so many of the cells that the others may be mistakes."""
+        return int(np.array([*self.texts.values()])[some].sum()) >= _NUMBERS * self.texts.total()
+
+    @cached_property
+    def days(self) -> dict[str | None, NDArray[np.float64]]:
+        """The distinct texts as days, by the form that they are read in."""
+        texts = np.array([*self.texts], object)
+        return {form: days(texts, form) for form in (None, *_FORMS)}
 
     @property
     def strange(self) -> bool:
@@ -232,13 +247,21 @@ def _feature(name: str, cells: _Cells) -> Guess:
         return _number(name, cells)
     if (found := _date(name, cells)) is not None:
         return found
-    digits = sum(text.lstrip("<>~ ")[0].isdigit() for text in cells.texts if text.strip("<>~ "))
-    amounts = "; of amounts, write numbers without units and signs" * (digits > _NUMBERS * len(cells.texts))
     if not cells.several:
-        why = f"free text, or almost as many values as rows{amounts}"
+        why = f"free text, or almost as many values as rows{_written_otherwise(cells)}"
         return Guess(name, {"kind": "left-out"}, why=why)
-    why = f"all values, as the code book lists them{amounts}"
+    why = f"all values, as the code book lists them{_written_otherwise(cells)}"
     return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
+
+
+def _written_otherwise(cells: _Cells) -> str:
+    """How cells of text would be written to be days or numbers, where they seem to be meant so."""
+    if cells.mostly(np.any(np.isfinite([*cells.days.values()]), axis=0)):
+        return "; of dates, write all in one form, such as 2024-12-31"
+    if cells.mostly(np.array([bool(DECIMAL.fullmatch(text)) for text in cells.texts])):
+        return f"; of numbers, {POINTED}"
+    digits = sum(text.lstrip("<>~ ")[0].isdigit() for text in cells.texts if text.strip("<>~ "))
+    return "; of amounts, write numbers without units and signs" * (digits > _NUMBERS * len(cells.texts))
 
 
 def _identity(name: str, cells: _Cells) -> str:
@@ -267,18 +290,18 @@ def _number(name: str, cells: _Cells) -> Guess:
 
 def _to_mend(cells: _Cells) -> str:
     """What is to be done about cells of a column of numbers that are none."""
-    strange = "; some cells are no numbers: mend them, or list them, missing = true and gaps = [...]"
     thousands = "; write its numbers without points between thousands; codes are a category"
-    return strange * cells.strange + thousands * cells.thousands
+    return _STRANGE.format("numbers") * cells.strange + thousands * cells.thousands
 
 
 def _date(name: str, cells: _Cells) -> Guess | None:
-    texts = np.array([*cells.texts], object)
-    read = [form for form in (None, *_FORMS) if not np.isnan(days(texts, form)).any()]
-    if not read:
+    known = {form: ~np.isnan(found) for form, found in cells.days.items()}
+    most = max(int(some.sum()) for some in known.values())
+    read = [form for form, some in known.items() if some.sum() == most]
+    if not cells.mostly(known[read[0]]):
         return None
-    found = days(texts, read[0])
-    first, last = int(found.min()), int(found.max())
+    found = cells.days[read[0]]
+    first, last = int(np.nanmin(found)), int(np.nanmax(found))
     ends = [date.fromordinal(day).isoformat() for day in (first, max(last, first + 1))]
     form = {} if read[0] is None else {"format": read[0]}
     stated, seen = {"kind": "date"} | form, {"range": ends}
@@ -287,6 +310,7 @@ def _date(name: str, cells: _Cells) -> Guess | None:
         why = f"{why}; format may be {' or '.join(map(str, read))}"
     if read[0] == "%d.%m.%y":
         why = f"{why}; years from 69 on are 19.., others 20.."
+    why += _STRANGE.format("dates") * (most < len(found))
     return Guess(name, stated, seen, why)
 
 

@@ -14,8 +14,8 @@ from noiseworthy.data.schema.values import key
 
 
 def _as_key(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not (text := key(value)):
-        raise ValueError(f"values must be text or numbers, got {value!r}; write true and false in quotes")
+    if not isinstance(value, str | int | float) or not (text := key(value)):
+        raise ValueError(f"values must be text, numbers, true or false, got {value!r}")
     return text
 
 
@@ -32,7 +32,7 @@ def _pair(kind: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"type": "array", "items": kind, "minItems": 2, "maxItems": 2})
 
 
-_KEY = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+_KEY = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 _KEYS = {"type": "array", "items": _KEY}
 _CLASSES = {"type": "object", "additionalProperties": {"anyOf": [_KEY, _KEYS]}}
 Real = Annotated[Number, Field(allow_inf_nan=False)]

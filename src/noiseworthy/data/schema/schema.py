@@ -27,7 +27,7 @@ from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many
 from noiseworthy.data.schema.roles import Client, Label, LeftOut, Person, Split, Weight
 from noiseworthy.data.schema.values import columns_of, key
-from noiseworthy.data.thousands import UNPARTED, Thousands
+from noiseworthy.data.thousands import DECIMAL, POINTED, UNPARTED, Thousands
 from noiseworthy.errors import DataError
 
 
@@ -314,7 +314,8 @@ def _complaints(column: Feature | Label | Weight, values: NDArray, read: Reading
         fixed = f"the model takes no others: mend or leave out such records, from record {place + 1} on"
         said.append(
             f"column {column.name!r} has {many(strange, 'value')} other than {column.expected}, such as "
-            f"{shown(first)!r}{nearest(first, column.known)}; {fixed if trained else column.remedy}"
+            f"{shown(first)!r}{nearest(first, column.known)}; "
+            f"{fixed if trained else mending(column, values[strange])}"
         )
     return said
 
@@ -326,6 +327,13 @@ def with_thousands(
     if not (np.any(strange) and column.expected.startswith("numbers")):
         return np.zeros(len(strange), bool)
     return strange & np.array([isinstance(one, Thousands) for one in values.tolist()])
+
+
+def mending(column: Feature | Label | Weight, strange: NDArray) -> str:
+    """What to do about values that are none of a column's."""
+    numbers = column.expected.startswith("numbers")
+    pointed = numbers and any(DECIMAL.fullmatch(str(one)) for one in strange.tolist())
+    return POINTED if pointed else column.remedy
 
 
 def named(name: str, stated: Any) -> Any:

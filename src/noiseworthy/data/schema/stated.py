@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import Table, read_toml
-from noiseworthy.data.readers import FORMATS, SQL, is_table
+from noiseworthy.data.readers import FORMATS, SQL, is_table, no_table
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.roles import Person
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
@@ -98,6 +98,9 @@ def _of_column(one: Any, listed: Sequence[Any]) -> tuple[str, str]:
         return wrong, f"is no key here{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
     if one["input"] == QUESTION:
         return wrong, "is a question that is still open; answer it from what is public"
+    no_pair = one["type"] in ("missing", "too_long", "tuple_type") and not isinstance(one["input"], Mapping)
+    if no_pair and key in ("range", "buy", "quantiles"):
+        return wrong, f"must be two ends, [least, most], got {one['input']!r}"
     if one["type"] == "missing":
         return wrong, "is missing"
     return wrong, f"must be {_message(one).removeprefix('Input should be ')}, got {one['input']!r}"
@@ -130,7 +133,9 @@ def check_beside(table: FederationTable) -> None:
     Raises:
         ValueError: data that are no table, or keys that `[columns]` replaces.
     """
-    if not (table.of_owners or has_columns(str(table.data))):
+    if not (table.of_owners or has_columns(data := str(table.data))):
+        if Path(data).suffix and ":" not in data:
+            raise ValueError(f"[federation] data = {no_table(data)}")
         raise ValueError(
             f"{_WHERE} goes with a table ({', '.join(FORMATS)}, {SQL}URL), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"

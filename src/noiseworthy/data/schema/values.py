@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._names import composed
 from noiseworthy.data.thousands import Thousands
 
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
 """Texts in small letters that are gaps in every column, unless a column states them among its values."""
 NAMELESS = "say whose those records are, or drop them; NA, null and the like are names of nobody"
 YES, NO = frozenset({"yes", "y", "true", "t", "1"}), frozenset({"no", "n", "false", "f", "0"})
+_WRITTEN = {"true": "True", "false": "False", "-0": "0"}
 _POINT = re.compile(r"([+-]?\d+)\.(\d*?)0*")
 
 
@@ -25,8 +27,8 @@ def key(value: Any) -> str:
     Example:
         >>> key(1), key("1 "), key(1.0), key("1.0"), key(np.float32(0.1)), key(None), key(float("nan"))
         ('1', '1', '1', '1', '0.1', '', '')
-        >>> key("01"), key(True), key("-0.0"), key(2**60 + 1)
-        ('01', 'True', '0', '1152921504606846977')
+        >>> key("01"), key(True), key("TRUE"), key("-0.0"), key(2**60 + 1)
+        ('01', 'True', 'True', '0', '1152921504606846977')
     """
     if value is None:
         return ""
@@ -36,10 +38,10 @@ def key(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    text = str(value).strip()
+    text = composed(str(value).strip())
     if found := _POINT.fullmatch(text):
         text = f"{found[1]}.{found[2]}" if found[2] else found[1]
-    return "0" if text == "-0" else text
+    return _WRITTEN.get(text.lower(), text)
 
 
 def keys(values: NDArray) -> list[str]:
