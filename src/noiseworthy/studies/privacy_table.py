@@ -116,6 +116,8 @@ class PrivacyTable(Table):
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
     def _range(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            raise ValueError(forms(f"[privacy] {info.field_name}", value, _LAWS))
         if not isinstance(value, dict) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)

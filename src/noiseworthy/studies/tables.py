@@ -33,8 +33,8 @@ from noiseworthy.tasks.table import TaskTable
 
 
 def _of_clients(where: str, value: Any) -> Any:
-    """A value that may differ between clients; a table must be one of names."""
-    if isinstance(value, dict) and not is_named(value):
+    """A value that may differ between clients; a table must be one of names, and no text is any."""
+    if isinstance(value, str) or (isinstance(value, dict) and not is_named(value)):
         raise ValueError(forms(where, value))
     return value
 
