@@ -40,7 +40,7 @@ def run(
         resume: go on from the folder's checkpoint.
         plan: file of a plan to go on with; by default the study is planned first.
         data: folder of data files, instead of NOISEWORTHY_DATA.
-        budget_seconds: time for planning.
+        budget_seconds: time for the trials of planning; training and report come on top.
         ledger: file of a ledger that several runs on these data share.
         lifetime_epsilon: lifetime epsilon of clients that are new to the ledger.
         callbacks: told how it goes; several, or one.

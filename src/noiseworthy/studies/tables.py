@@ -124,7 +124,7 @@ class PlanningTable(Table):
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Trainings of each setting in a final, with Laplace noise up to four times as many."""
     budget_seconds: Positive | None = None
-    """Time for planning, which takes the best found in it."""
+    """Time for the trials of planning, of which the best is taken; training and report come on top."""
     label_scale: Positive | Literal["bought", "range"] | None = None
     """Public root mean square of what a regression predicts; `bought` with noised counts; by its `range`."""
     metric: Metric = "loss"
