@@ -53,7 +53,7 @@ def test_changes_are_a_dictionary_by_key(tmp_path, changes):
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     for call in (nw.run, lambda study, **more: nw.sweep(study, {"privacy.delta": [1e-6]}, **more)):
-        with pytest.raises(ConfigError, match=r'set must be values by dotted key, such as \{"privacy.eps'):
+        with pytest.raises(ConfigError, match=r'set must be values by key, such as \{"privacy.eps'):
             call(path, set=changes)
 
 

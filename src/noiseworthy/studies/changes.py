@@ -42,9 +42,7 @@ def given(changes: Changes | None) -> dict[str, Any]:
     """Values by dotted key as a dictionary of their own, empty for None; ConfigError for what is none."""
     made = changes or {}
     if not isinstance(made, Mapping) or not all(isinstance(key, str) for key in made):
-        raise ConfigError(
-            f'set must be values by dotted key, such as {{"privacy.epsilon": 2.0}}, got {made!r:.60}'
-        )
+        raise ConfigError(f'set must be values by key, such as {{"privacy.epsilon": 2.0}}, got {made!r:.60}')
     return {**made}
 
 
