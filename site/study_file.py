@@ -15,8 +15,9 @@ HEAD = """# The study file
 Every key that a study may have: {keys} in {tables} tables, of which only `[federation]` and `[privacy]` must be there.
 This page is written by `make reference` from the tables that check studies; change it there.
 
-- **Begin** with `noiseworthy init --template hospital` (or `images`, `own-model`, `leaf`, `owners`): a commented study
-  that plans as it is.
+- **Begin** with `noiseworthy init --template hospital` (or `images`, `own-model`, `leaf`, `owners`): a commented study.
+  `hospital` and `images` plan and train as they are, on data that ship; `own-model` plans as it is, from sizes alone;
+  `leaf` and `owners` say which files must lie beside them first.
 - **Editors** complete and check studies with the JSON schema that `noiseworthy schema` prints: write it beside your
   studies (`noiseworthy schema > study.schema.json`) and let a study's first line be `#:schema study.schema.json`
   (Even Better TOML, taplo).

@@ -93,7 +93,8 @@ def test_a_missing_table_is_named(table):
 @pytest.mark.parametrize(
     ("table", "key", "value", "says"),
     [
-        ("privacy", "epsilon", "1.0", "[privacy] epsilon must be a valid number or a valid list, got '1.0'"),
+        ("privacy", "epsilon", "e.csv", "[privacy] epsilon must be a number, a list, { csv = "),
+        ("privacy", "delta", "1.0", "{ loguniform = [least, greatest] }, got '1.0'"),
         ("privacy", "epsilon", True, "[privacy] epsilon must be a valid number or a valid list, got True"),
         ("privacy", "epsilon", [1.0, "a"], "got 'a'"),
         ("privacy", "clip_norm", "big", "[privacy] clip_norm must be a valid number or 'auto', got 'big'"),
@@ -124,13 +125,13 @@ def test_a_missing_table_is_named(table):
         ("task", "bias", 1e300, "[task] bias must be at most 1000000 or 'auto', got 1e+300"),
         ("task", "bias", "yes", "[task] bias must be a valid number or 'auto', got 'yes'"),
         ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
-        ("constants", "heterogeneity", "x", "must be a valid number or a valid list, got 'x'"),
+        ("constants", "heterogeneity", "x", "[constants] heterogeneity must be a number, a list, {"),
         ("constants", "heterogeneity", [0.1, "x"], "must be a valid number, got 'x'"),
         ("constants", "source", "oracle", "'fitted', 'analytic', 'bought' or 'rule', got 'oracle'"),
         ("constants", "share", 1.0, "[constants] share must be below 1, got 1.0"),
         ("planning", "seeds", 0, "[planning] seeds must be at least 1, got 0"),
         ("planning", "public", ["wine", "prior:x"], "prior:K takes a whole number of at most 9 digits"),
-        ("resources", "budget", "much", "must be a valid number or a valid list, got 'much'"),
+        ("resources", "budget", "much", "{ NAME = number, ... }, got 'much'"),
         ("resources", "unit", "euro", "'units', 'seconds', 'bytes' or 'joules', got 'euro'"),
         ("training", "seeds", [], "at least 1 item"),
         ("training", "seeds", [-1], "[training] seeds must be at least 0, got -1"),
@@ -416,7 +417,14 @@ def test_budgets_may_come_from_a_column_beside_the_study(tmp_path):
     [
         ('{ csv = "none.csv", column = "eps" }', r"\[privacy\] epsilon: .*none\.csv does not exist"),
         ('{ csv = "budgets.csv", column = "zzz" }', r"no numeric column 'zzz' in .*budgets\.csv"),
-        ('{ csv = "budgets.csv", column = "who" }', r"no numeric column 'who' in .*budgets\.csv"),
+        (
+            '{ csv = "budgets.csv", column = "who" }',
+            r"'who' of .*budgets\.csv has 2 cells without a number, the first 'a' i",
+        ),
+        (
+            '{ csv = "gaps.csv", column = "eps" }',
+            "2 cells without a number, the first '' in record 1 of a; write",
+        ),
         ('{ csv = "budgets.csv" }', r'must be a number, a list, \{ csv = "...", column = "..." \}'),
         ('{ csv = 3, column = "eps" }', r"\[privacy\] epsilon: .*3 does not exist"),
         ('{ csv = ".", column = "eps" }', r"no numeric column 'eps'"),
@@ -426,6 +434,7 @@ def test_budgets_may_come_from_a_column_beside_the_study(tmp_path):
 def test_a_budget_column_that_cannot_be_read_is_named(tmp_path, source, says):
     (tmp_path / "budgets.csv").write_text("who,eps\na,1.5\nb,2.5\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "gaps.csv").write_text("client,eps\na,\nb,much\nc,1\n")
     with pytest.raises(ConfigError, match=says):
         load_study(written(tmp_path, f"{PRIVACY}epsilon = {source}"))
 

@@ -117,6 +117,7 @@ def test_a_plan_that_does_not_train_has_empty_curves(study):
     assert not run.plan.train
     assert run.curves.empty
     assert run.accuracy is None
+    assert repr(run).splitlines()[0] == "run in runs/study: fedsgd-dpc"
     assert run.clients.spent_epsilon.tolist() == [0.0] * 4
     assert np.isnan(nw.runs("runs").accuracy[0])
 
@@ -135,6 +136,11 @@ def test_callbacks_hear_in_order_and_of_published_things_alone(study):
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     pd.testing.assert_frame_equal(heard.heard[-2][2], run.curves)
     assert heard.heard[-1][1] == run
+    head, outcome, claim = repr(run).splitlines()
+    assert head.startswith(f"run in runs/study: fedsgd-dpc, test accuracy {run.accuracy:.3g} and loss ")
+    assert head.endswith(" over 2 seeds")
+    assert outcome == run.plan.outcome
+    assert "epsilon 8 at delta 1e-05" in claim
 
 
 @pytest.mark.full

@@ -45,7 +45,7 @@ NUMBERS = {
     "epsilon 0": ({"privacy": {"epsilon": 0.0}}, "epsilon must be finite and above 0, got 0"),
     "epsilon negative": ({"privacy": {"epsilon": -1.0}}, "epsilon must be finite and above 0, got -1"),
     "epsilon nan": ({"privacy": {"epsilon": float("nan")}}, "epsilon must be a number, got NaN"),
-    "epsilon text": ({"privacy": {"epsilon": "1.0"}}, "[privacy] epsilon must be a valid number"),
+    "epsilon text": ({"privacy": {"epsilon": "1.0"}}, "[privacy] epsilon must be a number, a list, { csv ="),
     "epsilon too short": ({"privacy": {"epsilon": [1.0, 2.0]}}, "epsilon must be one number or a list of 10"),
     "delta 1": ({"privacy": {"delta": 1.0}}, "delta must lie in [0, 1), got 1"),
     "delta negative": ({"privacy": {"delta": -1e-5}}, "delta must lie in [0, 1), got -1e-05"),

@@ -1,8 +1,9 @@
-"""Templates are studies that plan as they are, or once the files that they name are there."""
+"""Templates are studies that plan as they are, or once the files that they say must be there are."""
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from importlib.resources import files
@@ -71,7 +72,9 @@ def begun(name, run, folder) -> str:
     FILES[name](folder / "my own")
     place = f"my own/{name}.toml"
     said = run("init", "--template", name, place)
-    assert (said.code, said.out) == (0, f"Wrote {place}. Next: noiseworthy plan '{place}'\n")
+    assert said.code == 0
+    assert said.out.startswith(f"Wrote {place}. Next: ")
+    assert said.out.endswith(f"noiseworthy plan '{place}'\n") == (name != "own-model")
     return place
 
 
@@ -91,6 +94,26 @@ def planned(name, run, folder) -> None:
 
 def test_a_template_of_sizes_is_planned(run, tmp_path):
     planned("own-model", run, tmp_path)
+
+
+def test_a_network_of_ones_own_trains_by_the_lines_that_its_template_has_for_it(run, tmp_path):
+    place = Path(begun("own-model", run, tmp_path))
+    head, _, study = place.read_text().partition("\n\n[")
+    lines = head.split("such as\n")[1].splitlines()
+    (place.parent / "my_network.py").write_text("\n".join(line[4:] for line in lines))
+    study = re.sub(r"^(sizes|dimension) .*$", "", f"[{study}", flags=re.MULTILINE)
+    place.write_text(re.sub(r"^# (data|clients|model) =", r"\1 =", study, flags=re.MULTILINE))
+    trained = run("train", place, "--set", "algorithm.rounds=2", "--seeds", "1", "--json")
+    assert trained.code == 0, trained.err
+    assert json.loads(trained.out)["training"]["rounds"][-1] == 2
+
+
+def test_a_template_of_owners_says_who_writes_their_file(run, tmp_path):
+    place = tmp_path / "owners.toml"
+    assert run("init", "--template", "owners", place).code == 0
+    said = run("plan", place)
+    assert said.code == 2
+    assert "owners.json; give the file of owners that noiseworthy deploy ask writes, or name" in said.err
 
 
 @pytest.mark.full

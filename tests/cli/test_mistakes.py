@@ -114,7 +114,7 @@ MISTAKES = {
         study=("[privacy]", '[task]\nmodel = "cnnn"\n[privacy]'),
     ),
     "a number as text": Mistake(
-        ("[privacy] epsilon must be a valid number", "got '5.0'"), study=("5.0", '"5.0"')
+        ("[privacy] epsilon must be a number, a list", "got '5.0'"), study=("5.0", '"5.0"')
     ),
     "epsilon 0": Mistake(
         ("[privacy] epsilon must be finite and above 0, got 0; ask such a client for nothing",),
@@ -144,7 +144,11 @@ MISTAKES = {
         study=('own.csv"', 'own.csv"\nsizes = [3]'),
     ),
     "three mistakes": Mistake(
-        ("[privacy] epsilom is not", "[privacy] delta must be a valid number", "[privacy] clip_norm must be"),
+        (
+            "[privacy] epsilom is not",
+            "[privacy] delta must be a number, a list",
+            "[privacy] clip_norm must be",
+        ),
         study=(
             "epsilon = 5.0\ndelta = 1e-5\nclip_norm = 1.0",
             "epsilom = 5.0\ndelta = 'small'\nclip_norm = []",

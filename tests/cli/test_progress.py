@@ -86,6 +86,18 @@ def test_json_lines_tell_rate_and_time_left(monkeypatch, capsys):
     assert told[0]["rate"] is told[0]["remaining"] is None
 
 
+def test_a_stage_is_told_in_json_before_its_first_tick_and_its_rate_counts_from_there(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    style = console._style.set(console.Style.json)
+    with console.progress_bar("Training", 20, "rounds") as bar:
+        console._style.reset(style)
+        assert json.loads(capsys.readouterr().err)["done"] == 0
+        for now[0], done in ((30.0, 0.0), (32.0, 0.5)):
+            bar(done)
+    assert [json.loads(one)["rate"] for one in capsys.readouterr().err.splitlines()] == [None, 5.0]
+
+
 def test_quiet_says_nothing_beside_the_answer(run, write):
     answer = run("train", write(STUDY), "--quiet", "--set", "training.seeds=[3]")
     assert (answer.code, answer.err) == (0, "")

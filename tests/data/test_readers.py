@@ -21,7 +21,7 @@ from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_colum
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
-from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.opening import open_federation
 
@@ -134,6 +134,19 @@ def test_frames_of_all_kinds_are_sources():
         same(load_records(table, columns=SCHEMA), wanted)
     same(load_records(frame().to_dict("list"), columns=SCHEMA), wanted)
     assert load_federation(frame(), columns=STATED, seed=0).clients == ("north", "south")
+
+
+@pytest.mark.parametrize("kind", ["list", "ndarray", "NoneType"])
+def test_what_is_no_frame_is_refused_by_its_type(kind):
+    table = {"list": frame().to_dict("records"), "ndarray": frame().to_numpy()}.get(kind)
+    with pytest.raises(InvalidInput, match=f"dictionary of columns by name, got {kind}; pandas.DataFrame m"):
+        load_federation(table, columns=STATED, seed=0)
+
+
+def test_a_path_is_a_source_as_its_text_is(tmp_path):
+    frame().to_csv(tmp_path / "wards.csv", index=False)
+    of_text = load_records(str(tmp_path / "wards.csv"), columns=SCHEMA)
+    same(load_records(tmp_path / "wards.csv", columns=SCHEMA), of_text)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", ".xlsx", ".npz", ".csv.gz"])

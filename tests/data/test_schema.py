@@ -310,6 +310,8 @@ GOOD = {
         ({"age": ["old", "x"]}, "column 'age' has 2 values other than numbers, such as 'old'; mend them"),
         ({"dose": [1, math.inf]}, "column 'dose' has 1 value other than numbers, such as 'inf'"),
         ({"dose": ["1_0", 1]}, "column 'dose' has 1 value other than numbers, such as '1_0'"),
+        ({"dose": pd.to_timedelta([1, 2], "ns")}, "'dose' has 2 values other than numbers, such as '1 nanos"),
+        ({"dose": pd.to_timedelta([1, 2], "s")}, "column 'dose' has 2 values other than numbers, such as '"),
         ({"sex": ["femal", "male"]}, r"one of 'female', 'male', such as 'femal' \(did you mean 'female'\?\)"),
         ({"smoker": ["maybe", 2]}, "'smoker' has 2 values other than yes and no, such as 'maybe'"),
         ({"grade": ["hi", "low"]}, "column 'grade' has 1 value .*put them into values, in their order"),

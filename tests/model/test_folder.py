@@ -65,6 +65,13 @@ def test_a_model_comes_back_from_its_own_folder_and_from_its_runs(logistic, fold
     assert {path.name for path in folder.iterdir()} == {FILE, ARRAYS, CARD, "coefficients.csv"}
 
 
+def test_a_model_is_shown_in_two_lines(logistic):
+    head = "model study: logistic, 2 classes (class 0, class 1) from records of shape [3]"
+    assert repr(logistic) == f"{head}\nEpsilon 2 at delta 1e-05 for each record."
+    numbers = repr(model_of({"model": "linear", "feature_norm": 1.0}, (3,), None))
+    assert numbers.startswith("model study: linear, numbers from records of shape [3]\n")
+
+
 def test_a_reference_comes_with_it(tmp_path):
     seen = Reference.of([np.random.default_rng(2).random((30, 4, 4))])
     task = {"model": "softmax", "projection": 3, "reference": ["public.npz"]}

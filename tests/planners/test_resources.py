@@ -78,11 +78,11 @@ def test_a_budget_that_pays_for_no_round_is_refused_with_the_poorest_client():
 @pytest.mark.parametrize(
     ("of", "says"),
     [
-        ((-1.0, 1.0, 5.0), "cost_per_round must be finite and at least 0, got -1"),
-        ((1.0, float("inf"), 5.0), "cost_per_step must be finite and at least 0"),
+        ((-1.0, 1.0, 5.0), r"^\[resources\] cost_per_round must be finite and at least 0, got -1"),
+        ((1.0, float("inf"), 5.0), r"^\[resources\] cost_per_step must be finite and at least 0"),
         ((1.0, 1.0, 0.0), r"\[resources\] budget must be finite and above 0, got 0"),
         ((0.0, 0.0, 5.0), "must not both be 0, got 0 for client 0"),
-        (([1.0] * 3, 1.0, 5.0), "cost_per_round must be one number or a list of 2"),
+        (([1.0] * 3, 1.0, 5.0), r"^\[resources\] cost_per_round must be one number or a list of 2"),
     ],
 )
 def test_costs_that_make_no_sense_are_refused(of, says):

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.errors import InvalidInput
 from noiseworthy.reports.html import toml
 from noiseworthy.reports.tables import plan_panel
 from noiseworthy.studies.loading import in_line, load_study, parse_study
@@ -119,6 +120,13 @@ def test_any_name_can_be_written_and_read_again(name):
     assert tomllib.loads(f"epsilon = {in_line({name: 0.5, 'other': 2.0})}") == {
         "epsilon": {name: 0.5, "other": 2.0}
     }
+
+
+def test_a_client_that_cannot_pay_is_told_by_its_name(study):
+    raw = study.model_dump(mode="json", exclude_none=True)
+    raw["resources"]["budget"]["mid"] = 1.0
+    with pytest.raises(InvalidInput, match=r"which costs 2 units, got 1 for client 'mid'; raise the budget"):
+        plan_study(prepare(parse_study(raw)))
 
 
 def test_who_is_asked_rests_on_everybodys_own_heterogeneity(study):

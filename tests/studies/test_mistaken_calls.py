@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import noiseworthy as nw
-from noiseworthy.errors import InvalidInput
+from noiseworthy.errors import ConfigError, InvalidInput
 
 STUDY = """
 [federation]
@@ -46,6 +46,31 @@ def test_tables_are_parsed_and_studies_opened_before(planned):
         nw.plan({"federation": {"data": "digits"}})
     with pytest.raises(InvalidInput, match=r"got a str; give prepare\(load_study\(path\)\)"):
         nw.advise("study.toml")
+
+
+@pytest.mark.parametrize("changes", ["privacy.epsilon=2", ["privacy.epsilon=2"], {1: 2}])
+def test_changes_are_a_dictionary_by_key(tmp_path, changes):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    for call in (nw.run, lambda study, **more: nw.sweep(study, {"privacy.delta": [1e-6]}, **more)):
+        with pytest.raises(ConfigError, match=r'set must be values by key, such as \{"privacy.eps'):
+            call(path, set=changes)
+
+
+def test_callbacks_are_objects_and_one_alone_is_taken(tmp_path):
+    for odd in ([nw.Callback], nw.Callback):
+        with pytest.raises(InvalidInput, match=r"objects like noiseworthy\.Callback\(\), got <class "):
+            nw.run(tmp_path / "study.toml", callbacks=odd)
+    with pytest.raises(InvalidInput, match=r"objects like noiseworthy\.Callback\(\), got 3$"):
+        nw.run(tmp_path / "study.toml", callbacks=3)
+    with pytest.raises(ConfigError, match="does not exist"):
+        nw.run(tmp_path / "study.toml", callbacks=nw.Callback())
+
+
+def test_a_planned_study_and_its_file_are_shown_in_two_lines(planned, tmp_path):
+    digest, plan = planned.file.digest, planned.plan
+    shown = f"plan {digest[:12]}: fedsgd-dpc\n{plan.outcome}"
+    assert (repr(planned), repr(nw.load_plan(str(planned.file.save(tmp_path))))) == (shown, shown)
 
 
 @pytest.mark.parametrize(("clients", "said"), [(2.5, "whole number, got 2.5"), (0, "at least 1, got 0")])

@@ -237,7 +237,7 @@ def test_equal_tasks_make_equal_values():
     [
         (lstm(5, 3, embedding=2, hidden=2), "for features and images, got a task on tokens or volumes"),
         (unet3d((4, 4, 4), channels=4), "for features and images, got a task on tokens or volumes"),
-        (model_task(lambda w, x: x @ w, np.ones((3, 2))), "got record_shape None; give record_shape to"),
+        (model_task(lambda w, x: x @ w, np.ones((3, 2))), "got record_shape None; write model_task"),
         ("softmax", "task must be a LinearModel or a ModelTask, got str"),
     ],
 )

@@ -6,10 +6,12 @@ clients, gradients and noise never reach one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from noiseworthy.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +70,14 @@ class Several(Callback):
     """Callbacks that are told one after the other."""
 
     told: Sequence[Callback]
+
+    @classmethod
+    def of(cls, stated: Callback | Iterable[Callback]) -> Several:
+        """Those of a list, or one alone; InvalidInput for what is none."""
+        told = tuple(stated) if isinstance(stated, Iterable) else (stated,)
+        if odd := [one for one in told if not isinstance(one, Callback)]:
+            raise InvalidInput(f"callbacks must be objects like noiseworthy.Callback(), got {odd[0]!r:.75}")
+        return cls(told)
 
     on_note = _each("on_note")
     on_planning = _each("on_planning")

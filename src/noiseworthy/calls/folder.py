@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseworthy._wording import count, level, number
 from noiseworthy.data.federation import numbered
 from noiseworthy.plans.plan import Plan
+from noiseworthy.reports.findings import score_name
 from noiseworthy.studies.occupied import PLAN, REPORT
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.record import FILE as RECORD
 from noiseworthy.studies.record import load_record
+from noiseworthy.studies.statement import claim
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunFolder:
     """A run as its folder keeps it.
 
@@ -31,6 +34,14 @@ class RunFolder:
 
     folder: Path
     record: RunRecord
+
+    def __repr__(self) -> str:
+        record, reached = self.record, ""
+        if record.training is not None:
+            reached = f", test {score_name(record)} {number(self.accuracy)} and loss {level(self.loss)}"
+            reached += f" over {count(len(record.training.seeds), 'seed')}"
+        head = f"run in {self.folder}: {record.plan.algorithm}{reached}"
+        return f"{head}\n{record.plan.outcome}\n{claim(record)}"
 
     @property
     def plan(self) -> Plan:

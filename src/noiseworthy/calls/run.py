@@ -28,7 +28,7 @@ def run(
     budget_seconds: float | None = None,
     ledger: Path | str | None = None,
     lifetime_epsilon: float | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
 ) -> RunFolder:
     """Plan a study, train it in simulation and write a run folder with model, record and report.
 
@@ -40,10 +40,10 @@ def run(
         resume: go on from the folder's checkpoint.
         plan: file of a plan to go on with; by default the study is planned first.
         data: folder of data files, instead of NOISEWORTHY_DATA.
-        budget_seconds: time for planning.
+        budget_seconds: time for the trials of planning; training and report come on top.
         ledger: file of a ledger that several runs on these data share.
         lifetime_epsilon: lifetime epsilon of clients that are new to the ledger.
-        callbacks: told how it goes.
+        callbacks: told how it goes; several, or one.
 
     Returns:
         The run, as its folder keeps it; of a plan that does not train, without a training.
@@ -59,7 +59,7 @@ def run(
         )
     shared = _shared(ledger, lifetime_epsilon)
     folder = Path("runs") / Path(study).stem if out is None else Path(out)
-    told = Several(tuple(callbacks))
+    told = Several.of(callbacks)
     try:
         asked = stated(study, data=data, seconds=budget_seconds, changes=set, seeds=seeds, note=told.on_note)
         prepared = opened(asked, data=data, plan=plan, folder=folder, resume=resume)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import ConfigError
-from noiseworthy.studies.changes import Changes, seeds_of
+from noiseworthy.studies.changes import Changes, given, seeds_of
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.tables import Study
 
@@ -42,7 +42,7 @@ def stated(
         ConfigError: a study that cannot be read, and keys and values that no study has.
         InvalidInput: a time that is none.
     """
-    changes = {**(changes or {})}
+    changes = given(changes)
     if seeds is not None:
         if "training.seeds" in changes:
             raise ConfigError("training.seeds is set, and so are seeds; leave one of them out")

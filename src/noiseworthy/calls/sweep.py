@@ -19,7 +19,7 @@ from noiseworthy.errors import ConfigError, InvalidInput, ResumeError, UnsoundCl
 from noiseworthy.reports.html import write_report
 from noiseworthy.reports.style import png
 from noiseworthy.reports.sweep import Reached, sweep_figure
-from noiseworthy.studies.changes import Changes
+from noiseworthy.studies.changes import Changes, given
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.checkpoints import check_records
 from noiseworthy.studies.opening import open_federation
@@ -93,9 +93,9 @@ def sweep(
     """
     chosen = variants(over)
     folder = Path("runs") / f"{Path(study).stem}-sweep" if out is None else Path(out)
-    given = {**(set or {}), **({} if seeds is None else {"training.seeds": seeds})}
+    fixed = {**given(set), **({} if seeds is None else {"training.seeds": seeds})}
     for key in over:
-        if key in given:
+        if key in fixed:
             raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]

@@ -197,7 +197,10 @@ def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[..., No
         yield _unheard
         return
     if style is Style.json:
-        yield _JsonLines(label, total, unit).update
+        lines = _JsonLines(label, total, unit)
+        lines.update(0.0)
+        lines.began = None  # rates count from the first tick, before which programs are compiled
+        yield lines.update
         return
     if style is Style.plain or (style is None and not err.is_terminal):
         yield _Lines(label, total, unit).update

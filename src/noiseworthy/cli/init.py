@@ -14,8 +14,14 @@ from noiseworthy import _validate as check
 from noiseworthy.cli.console import out
 from noiseworthy.errors import ConfigError
 
-TEMPLATES = ("hospital", "images", "own-model", "leaf", "owners")
-"""Studies to begin with, files of the folder templates."""
+TEMPLATES = {
+    "hospital": "{plan}",
+    "images": "{plan}",
+    "own-model": "{plan}; to train, name data and your network in it, as it says",
+    "leaf": "put a LEAF data set into the folder femnist beside it, then {plan}",
+    "owners": "put owners.json and test.csv beside it, as it says, then {plan}",
+}
+"""Studies to begin with, files of the folder templates, and what comes next."""
 
 Source = Annotated[
     str | None,
@@ -63,7 +69,8 @@ def init(
         raise ConfigError(f"{', '.join(given)} go with a table, and --template with none")
     place = Path(source or f"{template}.toml")
     write_new(place, (files("noiseworthy") / "templates" / f"{template}.toml").read_text("utf-8"))
-    out.print(f"Wrote {place}. Next: noiseworthy plan {quote(str(place))}", soft_wrap=True)
+    following = TEMPLATES[template].format(plan=f"noiseworthy plan {quote(str(place))}")
+    out.print(f"Wrote {place}. Next: {following}", soft_wrap=True)
 
 
 def schema() -> None:

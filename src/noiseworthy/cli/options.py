@@ -18,7 +18,10 @@ PlanJson = Annotated[
     Path | None, typer.Option("--plan", help="plan.json to go on with; by default the study is planned first")
 ]
 Seconds = Annotated[
-    float | None, typer.Option("--budget-seconds", help="time for planning, which takes the best found in it")
+    float | None,
+    typer.Option(
+        "--budget-seconds", help="time for trials, of which the best is taken; all else comes on top"
+    ),
 ]
 Sets = Annotated[
     list[str] | None,

@@ -105,6 +105,7 @@ def load_records(
     features = None if feature_columns is None else tuple(feature_columns)
     stated = None if classes is None else tuple(classes)
     plain = Columns(label_column, client_column, features, regression, stated)
+    source = str(source) if isinstance(source, Path) else source
     if not isinstance(source, str):
         from noiseworthy.data.frames import of_frame
 

@@ -28,8 +28,8 @@ def data_folder(data_dir: str | Path | None = None) -> Path | None:
     return Path(named) if named else None
 
 
-def locate(path: str, data_dir: str | Path | None = None) -> Path:
-    """The path as given where that exists, else beneath the folder of data files.
+def locate(path: str, data_dir: str | Path | None = None, wanted: str = "another path") -> Path:
+    """The path as given where that exists, else beneath the folder of data files; errors say what is wanted.
 
     Raises:
         DataError: it is in neither place.
@@ -39,9 +39,9 @@ def locate(path: str, data_dir: str | Path | None = None) -> Path:
         return given
     folder = data_folder(data_dir)
     if folder is None:
-        raise DataError(f"no data at {given}; give another path, or {REMEDY}")
+        raise DataError(f"no data at {given}; give {wanted}, or {REMEDY}")
     if not (folder / path).exists():
-        raise DataError(f"no data at {given} or {folder / path}; give another path or data folder")
+        raise DataError(f"no data at {given} or {folder / path}; give {wanted} or data folder")
     return folder / path
 
 

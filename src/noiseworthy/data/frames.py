@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.files import existing
 from noiseworthy.data.thousands import Thousands
-from noiseworthy.errors import DataError
+from noiseworthy.errors import DataError, InvalidInput
 
 Arrays = dict[str, NDArray]
 
@@ -153,14 +153,20 @@ def of_frame(frame: Any) -> Arrays:
     """The columns of a pandas frame, or of what gives its columns to Arrow, as a polars frame does.
 
     Args:
-        frame: has `columns`, or `__arrow_c_stream__`.
+        frame: has `columns`, or gives its columns to Arrow.
 
     Raises:
+        InvalidInput: what is no frame.
         DataError: two columns of one name.
     """
     if not hasattr(frame, "iloc"):
         import pyarrow as pa
 
+        if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
+            raise InvalidInput(
+                "data must be a name, a frame or a dictionary of columns by name, got "
+                f"{type(frame).__name__}; pandas.DataFrame makes a frame of rows and of arrays"
+            )
         frame = of_arrow(pa.table(frame))
     _check_once(map(str, frame.columns))
     return {str(name): _plain(frame[name]) for name in frame.columns}

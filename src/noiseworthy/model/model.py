@@ -95,7 +95,7 @@ def task_of(kept: Kept) -> Task:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A model that was trained, with its columns and classes.
 
@@ -111,6 +111,12 @@ class Model:
 
     kept: Kept
     task: Task
+
+    def __repr__(self) -> str:
+        said, names = self.description, self.classes
+        found = "numbers" if names is None else f"{len(names)} classes ({', '.join(names)})"
+        head = f"model {said.name}: {said.task.model}, {found} from records of shape {said.record_shape}"
+        return f"{shortened(head, 200)}\n{said.privacy.claim}"
 
     @property
     def description(self) -> Description:

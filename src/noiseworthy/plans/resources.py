@@ -49,15 +49,15 @@ class Resources:
     unit: ResourceUnit = "units"
 
     def __post_init__(self):
-        check.non_negative("cost_per_round", self.cost_per_round)
-        check.non_negative("cost_per_step", self.cost_per_step)
+        check.non_negative("[resources] cost_per_round", self.cost_per_round)
+        check.non_negative("[resources] cost_per_step", self.cost_per_step)
         check.positive("[resources] budget", self.budget)
         check.one_of("[resources] unit", self.unit, UNITS)
         free = np.flatnonzero(self.cost_per_round + self.cost_per_step == 0)
         if free.size:
             raise InvalidInput(
-                f"cost_per_round and cost_per_step must not both be 0, got 0 for client {free[0]}; "
-                "leave [resources] out where nothing is scarce"
+                "[resources] cost_per_round and cost_per_step must not both be 0, got 0 for client "
+                f"{free[0]}; leave [resources] out where nothing is scarce"
             )
 
     @classmethod
@@ -71,8 +71,8 @@ class Resources:
     ) -> Resources:
         """Costs of `clients` clients from one number for all, or one per client."""
         return cls(
-            check.per_client("cost_per_round", cost_per_round, clients),
-            check.per_client("cost_per_step", cost_per_step, clients),
+            check.per_client("[resources] cost_per_round", cost_per_round, clients),
+            check.per_client("[resources] cost_per_step", cost_per_step, clients),
             check.per_client("[resources] budget", budget, clients),
             unit,
         )

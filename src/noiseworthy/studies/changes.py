@@ -38,6 +38,14 @@ def changes_of(stated: Iterable[str]) -> dict[str, Any]:
     return made
 
 
+def given(changes: Changes | None) -> dict[str, Any]:
+    """Values by dotted key as a dictionary of their own, empty for None; ConfigError for what is none."""
+    made = changes or {}
+    if not isinstance(made, Mapping) or not all(isinstance(key, str) for key in made):
+        raise ConfigError(f'set must be values by key, such as {{"privacy.epsilon": 2.0}}, got {made!r:.60}')
+    return {**made}
+
+
 def key_and_text(option: str, text: str) -> tuple[str, str]:
     """The two sides of `KEY=VALUE`.
 

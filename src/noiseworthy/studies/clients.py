@@ -6,6 +6,7 @@ the other forms have text or lists as values. A list goes by position, which onl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +17,10 @@ from pydantic import Field
 
 from noiseworthy._names import composed
 from noiseworthy._tables import Delta, Number, PerClient
-from noiseworthy._wording import shortened
+from noiseworthy._wording import count, shortened
 from noiseworthy.data.frames import read_text_table
 from noiseworthy.data.schema.reading import some
-from noiseworthy.data.schema.values import keys
+from noiseworthy.data.schema.values import keys, numbers
 from noiseworthy.errors import ConfigError, DataError
 
 ByName = Annotated[dict[str, Number], Field(min_length=1)]
@@ -51,7 +52,7 @@ def forms(where: str, got: Any, laws: Sequence[str] = ()) -> str:
         laws: other ways that the key knows.
     """
     *most, last = *_FORMS, *laws
-    return f"{where} must be {', '.join(most)} or {last}, got {got}"
+    return f"{where} must be {', '.join(most)} or {last}, got {got!r:.200}"
 
 
 def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | dict[str, float]:
@@ -72,10 +73,17 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
         raise ConfigError(f"{where}: {path} does not exist; paths start from the study's file")
     try:
         table = read_text_table(path, dtype=str, keep_default_na=False)
-        values = [float(value) for value in table[column]]
+        cells = table[column].to_numpy()
     except (KeyError, ValueError, DataError) as error:
         raise ConfigError(f"{where}: no numeric column {column!r} in {path}: {error}") from None
     columns, named = [*table.columns], source.get("client_column", CLIENT_COLUMN)
+    if len(bad := np.flatnonzero(np.isnan(found := numbers(cells)))):
+        whose = f" of {table[named].iloc[bad[0]]!s:.60}" if named in columns else ""
+        raise ConfigError(
+            f"{where}: column {column!r} of {path} has {count(len(bad), 'cell')} without a number, the first "
+            f"{cells[bad[0]]!r:.60} in record {bad[0] + 1}{whose}; write a number for every client"
+        )
+    values = found.tolist()
     if named not in columns and "client_column" not in source:
         return values
     if named not in columns:
@@ -120,6 +128,16 @@ def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool)
         if names:
             raise ConfigError(f"{where} {what} {some(names)}; the clients are {some(clients)}")
     return [stated[name] for name in clients]
+
+
+def with_names(said: str, clients: Sequence[str]) -> str:
+    """What is said of clients by their places, by their names where they have some.
+
+    Example:
+        >>> with_names("got 50 for client 1", ["north", "south"]), with_names("got 50 for client 1", [])
+        ("got 50 for client 'south'", 'got 50 for client 1')
+    """
+    return re.sub(r"(?<=\bclient )\d+\b", lambda at: repr(clients[int(at[0])]), said) if clients else said
 
 
 def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:

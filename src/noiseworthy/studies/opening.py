@@ -56,8 +56,9 @@ def _federation(study: Study, columns: Schema | None) -> Federation:
     if table.of_owners:
         from noiseworthy.data.owners import federation_of_owners
 
-        named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
-        file, test = (locate(name, table.data_dir) for name in named)
+        owners = study.located(str(table.data)).removeprefix(OWNERS)
+        file = locate(owners, table.data_dir, "the file of owners that noiseworthy deploy ask writes")
+        test = locate(study.located(str(table.test)), table.data_dir)
         return federation_of_owners(file, test, study.counted_columns or study.meaning)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
             "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",

@@ -38,7 +38,7 @@ from noiseworthy.tasks.table import TaskTable
 _PARTS = {"schema", "version", "digest", "made_for", "task", "plan", "beside"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlanFile:
     """A plan with what it was made for.
 
@@ -53,6 +53,9 @@ class PlanFile:
     made_for: dict[str, Any]
     task: dict[str, Any]
     beside: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"plan {self.digest[:12]}: {self.plan.algorithm}\n{self.plan.outcome}"
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -112,6 +115,9 @@ class Planned(NamedTuple):
     decision: Decision
     file: PlanFile
 
+    def __repr__(self) -> str:
+        return repr(self.file)
+
     @property
     def plan(self) -> Plan:
         """The decision itself."""
@@ -143,13 +149,13 @@ class Planned(NamedTuple):
         return self.file.save(folder)
 
 
-def load_plan(path: Path) -> PlanFile:
+def load_plan(path: Path | str) -> PlanFile:
     """A plan from its file.
 
     Raises:
         PlanError: no file, no plan, one of another version, or one that was changed.
     """
-    content = opened(path)
+    content = opened(Path(path))
     if odd := sorted(_PARTS ^ content.keys()):
         raise PlanError(f"{path} is no plan: {odd[0]} is {'missing' if odd[0] in _PARTS else 'unknown'}")
     made_for, task, beside = tables = [content[part] for part in ("made_for", "task", "beside")]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Steering
 from noiseworthy.studies.centring import said_of_mean, with_mean
-from noiseworthy.studies.clients import large_deltas
+from noiseworthy.studies.clients import large_deltas, with_names
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_mean import said_of_label_mean, with_label_mean
 from noiseworthy.studies.label_size import said_of_size, sized
@@ -44,7 +44,10 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
     Raises:
         ConfigError, InvalidInput: as `decide`.
     """
-    decision = decide(prepared, on_progress)
+    try:
+        decision = decide(prepared, on_progress)
+    except InvalidInput as error:  # planners know clients by their places alone
+        raise InvalidInput(with_names(str(error), prepared.names if prepared.named else ())) from None
     made = _applied(prepared, decision)
     if not isinstance(made.task, LinearModel):
         return made, decision

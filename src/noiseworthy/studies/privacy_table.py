@@ -44,9 +44,9 @@ _TAGS = {"epsilon": 0xE9517, "delta": 0xDE17A}
 _LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
 
 
-def _drawn(key: str, source: dict[str, Any]) -> Drawn:
+def _drawn(key: str, source: dict[str, Any] | str) -> Drawn:
     """A range of budgets, with its ends checked."""
-    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
+    if isinstance(source, str) or len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
         raise ValueError(forms(f"[privacy] {key}", source, _LAWS))
     ((law, ends),) = source.items()
     where = f"[privacy] {key} {law}"
@@ -116,7 +116,7 @@ class PrivacyTable(Table):
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
     def _range(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict) or is_named(value):
+        if not isinstance(value, dict | str) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)
 

@@ -33,8 +33,8 @@ from noiseworthy.tasks.table import TaskTable
 
 
 def _of_clients(where: str, value: Any) -> Any:
-    """A value that may differ between clients; a table must be one of names."""
-    if isinstance(value, dict) and not is_named(value):
+    """A value that may differ between clients; a table must be one of names, and no text is any."""
+    if isinstance(value, str) or (isinstance(value, dict) and not is_named(value)):
         raise ValueError(forms(where, value))
     return value
 
@@ -124,7 +124,7 @@ class PlanningTable(Table):
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Trainings of each setting in a final, with Laplace noise up to four times as many."""
     budget_seconds: Positive | None = None
-    """Time for planning, which takes the best found in it."""
+    """Time for the trials of planning, of which the best is taken; training and report come on top."""
     label_scale: Positive | Literal["bought", "range"] | None = None
     """Public root mean square of what a regression predicts; `bought` with noised counts; by its `range`."""
     metric: Metric = "loss"

@@ -228,8 +228,8 @@ def personalised(task: Task) -> Personal:
         )
     if not task.record_shape:
         raise InvalidInput(
-            f"a personal transform needs the shape of a record, got record_shape {task.record_shape}; "
-            "give record_shape to model_task"
+            "privatefl scales and shifts every entry of a record and needs its shape, got record_shape "
+            f"{task.record_shape}; write model_task(..., record_shape=(30,)) for records of 30 numbers"
         )
     return Personal(task)
 

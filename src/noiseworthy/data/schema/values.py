@@ -32,7 +32,7 @@ def key(value: Any) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
         return str(int(value))
     if isinstance(value, float | np.floating):
         if value != value:
@@ -46,8 +46,8 @@ def key(value: Any) -> str:
 
 def keys(values: NDArray) -> list[str]:
     """`key` of every value, shape (n,)."""
-    # float32 is written as such: as a float of Python 0.1 would be 0.10000000149011612
-    told = [*values] if values.dtype.kind == "f" else values.tolist()
+    # float32 is written as such: as a float of Python 0.1 would be 0.10000000149011612; a time with its unit
+    told = [*values] if values.dtype.kind in "fm" else values.tolist()
     known = {text: key(text) for text in set(told)} if {*map(type, told)} == {str} else {}  # few, repeated
     return [known[value] if known else key(value) for value in told]
 
@@ -80,6 +80,8 @@ def numbers(values: NDArray) -> NDArray[np.float64]:
     """
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
+    if values.dtype.kind == "m":  # a length of time is a number only in a unit, which nobody stated
+        return np.full(len(values), np.nan)
     return np.array([_number(value) for value in values.tolist()], np.float64)
 
 
