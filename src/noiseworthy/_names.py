@@ -25,11 +25,6 @@ def shown(text: str) -> str:
     )
 
 
-def composed(text: str) -> str:
-    """Text in one of the writings that look the same (NFC): a Mac may write ö as an o and two dots."""
-    return unicodedata.normalize("NFC", text)
-
-
 def concealed(text: str) -> str:
     """Text in which no connection string shows a password.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +40,7 @@ def class_numbers(
         said = f"whole numbers or text as classes, got {array[bad][0]:g}; or set regression = true"
         raise DataError(f"{name} must hold {said}")
     if classes is not None:
-        return _numbered(array, name, [str(one) for one in classes]), len(classes)
+        return _numbered(array, name, [normalize("NFC", str(one)) for one in classes]), len(classes)
     values, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     if len(values) < 2:
         raise DataError(f"{name} must hold at least two classes, got only {values.tolist()}")

@@ -68,21 +68,20 @@ def read_columns(source: Path | Query, *, cells: bool) -> tuple[dict[str, NDArra
         return source.read(cells=cells), source.name
     for suffix in sorted(FORMATS, key=len, reverse=True):
         if source.name.lower().endswith(suffix):
-            return _of_file(source, cells), source.name[: -len(suffix)]
+            return _of_file(source, suffix, cells), source.name[: -len(suffix)]
     raise DataError(no_table(str(source)))
 
 
-def _of_file(path: Path, cells: bool) -> dict[str, NDArray]:
+def _of_file(path: Path, suffix: str, cells: bool) -> dict[str, NDArray]:
     existing(path)
-    ending = path.suffix.lower()
-    if ending == ".npz":
+    if suffix == ".npz":
         return read_npz(path)
     from noiseworthy.data import frames  # here, as arrays need none
 
-    if ending == ".xlsx":
+    if suffix == ".xlsx":
         from noiseworthy.data.spreadsheets import read_spreadsheet  # here, because few tables are
 
         return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
-    if ending in (".parquet", ".feather", ".arrow"):
+    if suffix in (".parquet", ".feather", ".arrow"):
         return frames.of_frame(frames.read_arrow(path))
     return frames.of_frame(frames.read_text_table(path, **(_CELLS if cells else {})))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._names import composed
 from noiseworthy.data.labels import Features, Labels, class_numbers, scaled_images
 from noiseworthy.data.readers import read_columns
 from noiseworthy.errors import DataError
@@ -132,7 +132,8 @@ def complete_column(table: Table, column: str, name: str) -> NDArray:
     if values.dtype == object and (bad := sum(not isinstance(value, str | int) for value in values)):
         said = f"{bad} missing values, as NA and null are; rename those that are none, or drop the records"
         raise DataError(f"{name}: column {column!r} has {said}")
-    return np.array([composed(text) for text in values.astype(str)], str)
+    # one of the writings that look the same: a Mac may write ö as an o and two dots
+    return np.array([normalize("NFC", text) for text in values.astype(str)], str)
 
 
 def check_lengths(arrays: Table, n: int, name: str) -> None:
@@ -189,8 +190,7 @@ def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
 def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int | None]:
     if columns.regression:
         return _numbers(values, columns.label, name), None
-    classes = columns.classes and [composed(str(one)) for one in columns.classes]
-    return class_numbers(values, f"{name}: column {columns.label!r}", classes)
+    return class_numbers(values, f"{name}: column {columns.label!r}", columns.classes)
 
 
 def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:

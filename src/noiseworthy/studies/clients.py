@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from noiseworthy._names import composed
 from noiseworthy._tables import Delta, Number, PerClient
 from noiseworthy._wording import count, shortened
 from noiseworthy.data.frames import read_text_table
@@ -118,8 +118,8 @@ def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool)
         )
     if not isinstance(stated, dict):
         return stated
-    known = {composed(name): name for name in clients}
-    told = {known.get(composed(name), name): number for name, number in stated.items()}
+    known = {normalize("NFC", name): name for name in clients}
+    told = {known.get(normalize("NFC", name), name): number for name, number in stated.items()}
     stated = told if len(told) == len(stated) else stated
     for what, names in (
         ("has no number for", [name for name in clients if name not in stated]),

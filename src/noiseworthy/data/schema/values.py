@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._names import composed
 from noiseworthy.data.thousands import Thousands
 
 GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
@@ -38,7 +38,7 @@ def key(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    text = composed(str(value).strip())
+    text = normalize("NFC", str(value).strip())
     if found := _POINT.fullmatch(text):
         text = f"{found[1]}.{found[2]}" if found[2] else found[1]
     return _WRITTEN.get(text.lower(), text)

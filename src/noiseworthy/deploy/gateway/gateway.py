@@ -28,7 +28,6 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.runs import Runs
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
-from noiseworthy.deploy.gateway.turns import turn
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.methods.local import Memory
@@ -39,7 +38,7 @@ from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, H
 from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
-from noiseworthy.privacy.durable.storage import make_private
+from noiseworthy.privacy.durable.storage import make_private, turn
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.table import TaskTable

@@ -21,7 +21,6 @@ from noiseworthy.deploy.gateway.shares_of_noise import as_drawn, hidden_by, shar
 from noiseworthy.deploy.gateway.summands import leaves_as_drawn
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
 from noiseworthy.deploy.gateway.terms import Declined
-from noiseworthy.deploy.gateway.turns import turn
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.secure_sum.member import Member, OwnerRound
 from noiseworthy.deploy.secure_sum.messages import read_asked, read_terms, sentence
@@ -29,6 +28,7 @@ from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import ConfigError, LedgerError, Unwitnessed, UserError, VoidRound
 from noiseworthy.privacy.durable import Resend
+from noiseworthy.privacy.durable.storage import turn
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.owner import Owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import sqlite3
@@ -212,5 +213,30 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process is inside; the kernel lets go of what a killed one held.
+
+    So a release of a shared ledger that is paid for and not sealed belongs to nobody at work: it is lost.
+
+    Args:
+        path: of an empty file that is made, and stays.
+
+    Raises:
+        LedgerError: the file cannot be made.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise LedgerError(
+            f"{path} cannot be made ({error}); make its folder writable, or free disk space"
+        ) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(handle)
