@@ -122,6 +122,18 @@ def test_a_plan_that_does_not_train_has_empty_curves(study):
     assert np.isnan(nw.runs("runs").accuracy[0])
 
 
+def test_to_resume_a_run_that_has_ended_leaves_its_time(study, tmp_path):
+    """It told the seconds of its last start for those of the training."""
+    nw.run(study, "ended")
+    path = tmp_path / "ended" / "record.json"
+    kept = json.loads(path.read_text())
+    kept["training"]["seconds"] = 1234.5
+    path.write_text(json.dumps(kept))
+    again = nw.run(study, "ended", resume=True).record
+    assert again.training.seconds == 1234.5
+    assert again.training.loss == kept["training"]["loss"]
+
+
 def test_callbacks_hear_in_order_and_of_published_things_alone(study):
     heard = Recorder()
     run = nw.run(study, callbacks=[heard])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,3 +91,14 @@ def test_its_scores_are_those_of_the_last_round(deployed):
     assert training.metrics.accuracy == pytest.approx(training.accuracy[0][-1])
     assert training.metrics.log_loss == pytest.approx(training.loss[0][-1], rel=1e-4)
     assert training.metrics.records == len(federation.test_y)
+
+
+def test_a_model_that_may_be_released_says_whose_records_its_scores_read(deployed):
+    """Scores on records that owners held out are exact: the model's claim does not cover them."""
+    model, federation = load_model(deployed[0]), deployed[3]
+    assert model.description.test_origin == federation.test_origin == "rows"
+    said = "held out of the private records: a fifth, drawn in public by their places in the data. Scores"
+    assert f"{said} on them are exact, and no epsilon covers them." in model.card
+    known = model.description.model_copy(update={"test_origin": None})
+    assert "test_origin" not in known.plain
+    assert "no epsilon covers" not in replace(model, kept=model.kept._replace(description=known)).card
