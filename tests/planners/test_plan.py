@@ -387,3 +387,10 @@ def test_what_uploads_release_is_counted_step_by_step_for_noised_steps_and_once_
         )
     assert summed.taken(np.array([1, 4]), 4).tolist() == [3, 12]
     assert noised.taken(np.array([4, 4]), 4).tolist() == [12, 12]
+
+
+@pytest.mark.parametrize("step", ["1", ["1", 2.0], b"1", 1 + 2j, None, {}])
+def test_what_is_no_number_is_no_step_size(step):
+    """NumPy reads numbers out of texts: "1" passed for one, and failed rounds later."""
+    with pytest.raises(InvalidInput, match="step_size must be a number"):
+        StepSize(step)
