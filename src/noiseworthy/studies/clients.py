@@ -137,7 +137,8 @@ def with_names(said: str, clients: Sequence[str]) -> str:
         >>> with_names("got 50 for client 1", ["north", "south"]), with_names("got 50 for client 1", [])
         ("got 50 for client 'south'", 'got 50 for client 1')
     """
-    return re.sub(r"(?<=\bclient )\d+\b", lambda at: repr(clients[int(at[0])]), said) if clients else said
+    shown = {str(place): repr(name) for place, name in enumerate(clients)}
+    return re.sub(r"(?<=\bclient )\d+\b", lambda at: shown.get(at[0], at[0]), said)
 
 
 def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:
