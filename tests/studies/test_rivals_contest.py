@@ -26,8 +26,7 @@ from noiseworthy.studies.record import new_record
 from noiseworthy.sweeps import contest as rivals
 from noiseworthy.sweeps import contest_home
 from noiseworthy.sweeps.contest import Contest, Entry, plan_contest, train_contest
-from noiseworthy.sweeps.contest_results import gap
-from noiseworthy.sweeps.recorded import with_rivals
+from noiseworthy.sweeps.recorded import gap, with_rivals
 from noiseworthy.tasks import make_task
 
 RAW = {
