@@ -171,16 +171,17 @@ UPLOADS = Noised(
 )  # fmt: skip
 """Noise is added once, to what is uploaded."""
 
-# Of vacuous bounds ----------------------------------------------------------------------------------
+# Of vacuous bounds ------------------------------------------------------------------------------------
 
 BY_TRIAL = "leave [constants] out to plan by trial on public data instead"
 """The remedy: constants from worst cases explain, but do not decide."""
 
 
 def unless_noise(needed: str, compared: str, remedy: str = BY_TRIAL) -> str:
-    """The outcome of a plan that a vacuous bound refuses: even without noise it is not below no training.
+    """The outcome of a plan that a vacuous bound refuses.
 
-    Such a bound recommends no training at any epsilon, so that its "do not train" says nothing about privacy.
+    Even without noise the bound is not below its value without training. Such a bound recommends no training
+    at any epsilon, so that its "do not train" says nothing about privacy.
 
     Args:
         needed: what the bound would need, e.g. `it recommends nothing below 4e+05 rounds`.

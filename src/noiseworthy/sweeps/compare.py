@@ -193,7 +193,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], l
     return plans, usual_of(plan, several)
 
 
-# Fixed settings, along the axes of the method -------------------------------------------------------
+# Fixed settings, along the axes of the method ---------------------------------------------------------
 
 
 def setting_of(plan: Plan) -> dict[str, float]:

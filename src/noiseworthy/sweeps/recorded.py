@@ -91,7 +91,7 @@ def _decided(plan: Plan | None) -> Record:
     return {name: stated[name] for name in ("train", "cost", "predicted")} | counts
 
 
-# Contests -------------------------------------------------------------------------------------------
+# Contests ---------------------------------------------------------------------------------------------
 
 
 def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:

@@ -46,9 +46,8 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.constants import stated_values
 from noiseworthy.methods.dp_pasgd.table import LossShape
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem, stated_values
 
 REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
 NOISE_DIMENSION = "noise_dimension"
