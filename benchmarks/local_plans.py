@@ -31,8 +31,7 @@ from noiseworthy.reports.labels import label_right
 from noiseworthy.reports.marks import inks, plan_ring, untrained_line
 from noiseworthy.reports.scales import loss_limits, setting_axis
 from noiseworthy.reports.style import head, new_figure, png, styled
-from noiseworthy.sweeps.compare import Cell, run_grid, untrained_loss
-from noiseworthy.sweeps.grids import grid_of, setting_of
+from noiseworthy.sweeps.compare import Cell, grid_of, run_grid, setting_of, untrained_loss
 
 FIGURE = Path(__file__).parents[1] / "docs/figures/local-plans.png"
 Tables = dict[str, Any]

@@ -18,8 +18,7 @@ from flax import linen
 from jax import Array
 
 from noiseworthy.tasks import Batch, ModelTask, equinox_task, model_task
-from noiseworthy.tasks.chunks import chunks
-from noiseworthy.tasks.formed import formed_sum
+from noiseworthy.tasks.chunks import chunks, formed_sum
 from noiseworthy.tasks.models.cnn import paper_cnn
 
 RECORDS, CALLS, CLASSES = 200, 9, 10

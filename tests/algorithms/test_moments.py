@@ -306,6 +306,6 @@ def test_the_setting_beside_a_plan_is_one_whole_step_with_a_ridge_as_large_as_th
     beside = Beside(plan, plan.problem, StepSize(0.5), wanted, 100, "A")
     (cell,) = method.cells(beside)
     assert cell.moments is not None
-    assert (cell.moments.shrinkage, method.place(cell)) == (1.0, (1, 3))
+    assert (cell.moments.shrinkage, method.AXES.place(cell)) == (1.0, (1, 3))
     np.testing.assert_array_equal(cell.noise, plan.noise)
     assert method.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from noiseworthy.cli import app
 from noiseworthy.deploy.attacks import BATCH
 from noiseworthy.deploy.gateway import gateway, price
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.deploy.self_audit import _attack_checks, self_audit
 from noiseworthy.errors import GatewayError, InvalidInput, UserError
@@ -320,7 +320,7 @@ def every_release_anew(monkeypatch):
         if not isinstance(message, Request):
             return sound(self, data)
         renamed = message.model_copy(update={"run": f"{message.run} {next(numbers)}"})
-        return sound(self, pack_request(renamed))
+        return sound(self, packed(renamed))
 
     monkeypatch.setattr(gateway.Gateway, "answer", answer)
 

@@ -52,7 +52,7 @@ def test_a_step_in_the_span_without_its_clip_is_caught(plans, in_span, name, mon
 
     monkeypatch.setattr(Walk, "clipped_sum", whole)
     monkeypatch.setattr(Direction, "clipped", lambda self, _: self)
-    monkeypatch.setattr("noiseworthy.methods.dp_fedavg.in_span.clip_whole", lambda own, *_: own)
+    monkeypatch.setattr("noiseworthy.methods.dp_fedavg.algorithm.clip_whole", lambda own, *_: own)
     found = audit(plans[name](), Effort(ridge=0.02, trials=TRIALS))
     assert not all(made.passed for made in found)
     assert in_span

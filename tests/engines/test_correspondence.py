@@ -12,6 +12,7 @@ from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import Correspondence, all_introduced, introduced, released
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import (
     About,
     Receipt,
@@ -21,7 +22,6 @@ from noiseworthy.deploy.gateway.messages import (
     pack_reply,
     read_message,
 )
-from noiseworthy.deploy.gateway.packing import pack_receipt
 from noiseworthy.errors import GatewayError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
@@ -145,7 +145,7 @@ def test_a_late_reply_to_an_earlier_receipt_is_none_to_the_end_of_a_run():
         return pack_reply(Received(head=FIRST))
 
     exchange = Direct({"north": north})
-    exchange.send("north", pack_receipt(Receipt(run="a study")), 1e12)
+    exchange.send("north", packed(Receipt(run="a study")), 1e12)
     assert released(exchange, "a study", {"north": 0}, 0.5) == set()
     assert ended == [False, True]
 

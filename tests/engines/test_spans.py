@@ -15,8 +15,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.engines.spans import span_of
 from noiseworthy.methods.dp_fedavg import planner as local_steps
-from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
-from noiseworthy.methods.dp_fedavg.in_span import moved_in_span
+from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg, moved_in_span
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.span import Spanned

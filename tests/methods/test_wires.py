@@ -28,10 +28,11 @@ def test_a_wire_is_named_as_its_requests_are(name):
 
 
 def test_a_method_of_one_file_has_wire_and_probe_in_it(tmp_path, monkeypatch):
-    """As `docs/new_algorithm.md` has it; a wire of a room of its own has its probe in a file beside it."""
+    """As `docs/new_algorithm.md` has it; probes of other wires are in `methods/probe.py`."""
     (tmp_path / "own_method.py").write_text(
-        "from noiseworthy.methods.dp_fedavg.probe import PROBE\n"
         "from noiseworthy.methods.dp_fedavg.wire import WIRE\n"
+        "from noiseworthy.methods.probe import probe\n"
+        "PROBE = probe('dp-fedavg')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(WIRES, "own", "own_method")

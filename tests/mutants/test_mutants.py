@@ -38,7 +38,8 @@ from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.trust import Trust
-from noiseworthy.tasks import LinearModel, formed, networks
+from noiseworthy.tasks import LinearModel, networks
+from noiseworthy.tasks import chunks as in_parts
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.chunks import chunks
 from noiseworthy.tasks.persons import Persons
@@ -253,14 +254,14 @@ def clip_per_record_of_persons(monkeypatch):
 def clip_per_tensor(monkeypatch):
     def each(gradient, size, clip_norm):
         parts = jnp.split(gradient, 2)
-        sizes = [formed.upper_norm_of_long(part, "l2") for part in parts]
+        sizes = [in_parts.upper_norm_of_long(part, "l2") for part in parts]
         return jnp.concatenate([clip(part, one, clip_norm) for part, one in zip(parts, sizes, strict=True)])
 
     def clipped(task, theta, batch, clip_norm, norm):
-        return formed.formed_sum(task._loss, theta, chunks(batch, task.chunk), clip_norm, norm)
+        return in_parts.formed_sum(task._loss, theta, chunks(batch, task.chunk), clip_norm, norm)
 
-    clip = formed.clip
-    monkeypatch.setattr(formed, "clip", each)
+    clip = in_parts.clip
+    monkeypatch.setattr(in_parts, "clip", each)
     monkeypatch.setattr(networks.ModelTask, "clipped_gradient_sum", clipped)
     return gradients()
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.privacy.least_noise import TOLERANCE, least_noise
+from noiseworthy.privacy.mechanisms.analysis import TOLERANCE, least_noise
 
 
 class Asked:

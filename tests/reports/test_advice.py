@@ -18,7 +18,7 @@ from noiseworthy.reports.advice import advice_panel, headline, in_bytes, prices,
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.sweeps.advice_words import recommendation, remarks, warnings
-from noiseworthy.sweeps.typed_advice import AdviceValues, view
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdviceValues
 
 STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian", "delta": 1e-5}}
 
@@ -98,7 +98,7 @@ def marks(figure, gid):
 
 
 def test_a_row_has_its_mean_its_bands_and_a_tick_for_each_public_data_set():
-    figure = advice_figure(view(advice()))
+    figure = advice_figure(AdviceRecord.view(advice()))
     means = [float(mark.get_xdata()[0]) for mark in marks(figure, "mean")]
     assert means == [0.83, 0.82, 0.7, 0.5, 0.4]
     bands = [mark.get_segments()[0][:, 0].tolist() for mark in marks(figure, "band")]
@@ -112,20 +112,20 @@ def test_a_row_has_its_mean_its_bands_and_a_tick_for_each_public_data_set():
 
 
 def test_only_a_tie_lies_on_a_common_ground():
-    assert len(marks(advice_figure(view(advice())), "ties")) == 1
+    assert len(marks(advice_figure(AdviceRecord.view(advice())), "ties")) == 1
     alone = advice(algorithms=[row("fedsgd-dpc", 1, 0.8), row("pfa", 2, 0.7)])
-    assert marks(advice_figure(view(alone)), "ties") == []
+    assert marks(advice_figure(AdviceRecord.view(alone)), "ties") == []
 
 
 def test_the_outlook_has_a_panel_for_each_axis_and_a_ring_where_the_answer_flips():
-    figure = outlook_figure(view(advice()))
+    figure = outlook_figure(AdviceRecord.view(advice()))
     assert figure is not None
     assert [axes.get_xlabel() for axes in figure.axes] == [axis for axis, _ in AXES]
     (ring,) = marks(figure, "flip")
     assert ring.get_xdata()[0] == 1.5
     solid = next(line for line in figure.axes[1].lines if line.get_gid() == "dp-pasgd")
     assert np.isnan(solid.get_ydata()).tolist() == [True, *[False] * 5, True]
-    assert outlook_figure(view(nobody())) is None
+    assert outlook_figure(AdviceRecord.view(nobody())) is None
 
 
 # The page and the files ---------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_nobody_should_train_leaves_no_study_of_an_earlier_advice(tmp_path):
     text = path.read_text()
     assert "<h1>Do not train</h1>" in text
     assert "with N = 80 like these it would work" in text
-    assert headline(view(nobody())) == "Do not train"
+    assert headline(AdviceRecord.view(nobody())) == "Do not train"
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
@@ -182,35 +182,35 @@ def test_the_terminal_shows_all_in_eighty_columns(made):
 def test_costs_in_resources_are_a_column_of_their_own():
     paid = row("weiavg", 1, 0.8)
     paid["cost"] |= {"resources": 120.5, "unit": "joules"}
-    (shown,) = prices(view(advice(algorithms=[paid], recommended="weiavg")))
+    (shown,) = prices(AdviceRecord.view(advice(algorithms=[paid], recommended="weiavg")))
     assert shown["joules"] == "120"
     assert shown["sends"] == in_bytes(2560 * 90) == "230 kB"
 
 
 def test_a_regression_has_no_per_cent():
     made = advice(score="R^2")
-    assert rows(view(made))[0]["reaches"] == "0.83"
+    assert rows(AdviceRecord.view(made))[0]["reaches"] == "0.83"
     assert "0.83 R²" in made["recommendation"]
-    assert advice_figure(view(made)).axes[0].get_xlabel() == "predicted test R²"
+    assert advice_figure(AdviceRecord.view(made)).axes[0].get_xlabel() == "predicted test R²"
 
 
 def test_a_ranking_by_a_metric_is_told_in_it():
     made = advice(score="AUC", ranked_by="AUC")
-    assert rows(view(made))[0]["reaches"] == "0.83"
-    axes = advice_figure(view(made)).axes[0]
+    assert rows(AdviceRecord.view(made))[0]["reaches"] == "0.83"
+    axes = advice_figure(AdviceRecord.view(made)).axes[0]
     assert (axes.get_xlabel(), axes.get_title(loc="left")) == (
         "predicted test AUC",
         "What each algorithm would reach, by mean AUC",
     )
     balanced = advice(score="balanced accuracy", ranked_by="balanced accuracy")
-    assert rows(view(balanced))[0]["reaches"] == "83.0 %"
-    assert "by mean loss" in advice_figure(view(advice())).axes[0].get_title(loc="left")
+    assert rows(AdviceRecord.view(balanced))[0]["reaches"] == "83.0 %"
+    assert "by mean loss" in advice_figure(AdviceRecord.view(advice())).axes[0].get_title(loc="left")
 
 
 def test_a_record_that_is_none_is_refused_by_the_key_that_is_wrong():
     torn = advice()
     torn["algorithms"][0]["costs"] = torn["algorithms"][0].pop("cost")
     with pytest.raises(ValidationError) as refused:
-        view(torn)
+        AdviceRecord.view(torn)
     wrong = {error["loc"] for error in refused.value.errors()}
     assert wrong == {("algorithms", 0, "cost"), ("algorithms", 0, "costs")}

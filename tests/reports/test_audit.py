@@ -18,7 +18,7 @@ from noiseworthy.errors import DataError
 from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.studies.audit import verdict, with_audit
-from noiseworthy.studies.typed_audit import view
+from noiseworthy.studies.typed_audit import AuditRecord
 
 
 def each(client: int, claimed: float) -> dict[str, float]:
@@ -81,7 +81,7 @@ def test_a_folder_holds_page_picture_and_values(tmp_path, names):
 
 
 def test_the_page_shows_both_bounds_and_loads_nothing():
-    text = page(view(made()))
+    text = page(AuditRecord.view(made()))
     assert "<h1>The claim stands</h1>" in text
     assert "3.61" in text
     assert "study &lt;b&gt;" in text
@@ -89,7 +89,7 @@ def test_the_page_shows_both_bounds_and_loads_nothing():
 
 
 def test_a_refuted_claim_is_the_headline_and_its_check_is_marked():
-    text = page(view(made(passed=False)))
+    text = page(AuditRecord.view(made(passed=False)))
     assert "<h1>The claim is refuted</h1>" in text
     assert "FAILED" in text
     assert "FAILED" in shown(made(passed=False))
@@ -102,20 +102,20 @@ def test_the_panel_fits_80_columns_and_never_overstates_what_is_proven():
 
 
 def test_checks_of_two_stages_are_told_apart_and_those_of_the_run_follow():
-    rows = checks(view(made(names=("stage 1", "stage 2"))))
+    rows = checks(AuditRecord.view(made(names=("stage 1", "stage 2"))))
     assert [row["check"] for row in rows] == ["stage 1: exposure", "stage 2: exposure", "ledger"]
 
 
 def test_clients_of_one_claim_share_a_row():
-    assert client_rows(view(made())) == [
+    assert client_rows(AuditRecord.view(made())) == [
         {"clients": "1", "claimed epsilon": "1", "proven epsilon": "0.90"},
         {"clients": "2", "claimed epsilon": "4", "proven epsilon": "3.60"},
     ]
 
 
 def test_the_picture_has_two_panels_for_each_training():
-    assert len(audit_figure(view(made())).axes) == 2
-    figure = audit_figure(view(made(names=("stage 1", "stage 2"))))
+    assert len(audit_figure(AuditRecord.view(made())).axes) == 2
+    figure = audit_figure(AuditRecord.view(made(names=("stage 1", "stage 2"))))
     assert len(figure.axes) == 4
     assert figure.axes[0].get_title(loc="left").startswith("Stage 1: the attacker")
 
@@ -148,7 +148,7 @@ def test_a_record_that_is_none_is_refused_by_the_key_that_is_wrong():
     torn = made()
     torn["trainings"][0]["trails"] = torn["trainings"][0].pop("trials")
     with pytest.raises(ValidationError) as refused:
-        view(torn)
+        AuditRecord.view(torn)
     assert {error["loc"] for error in refused.value.errors()} == {
         ("trainings", 0, "trials"),
         ("trainings", 0, "trails"),

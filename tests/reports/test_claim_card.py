@@ -13,7 +13,7 @@ from noiseworthy.errors import DataError
 from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_mu
-from noiseworthy.reports.advice_claim import advice_card
+from noiseworthy.reports.advice import advice_card
 from noiseworthy.reports.claim_card import FILE, PAGE, claim_card, write_claim_card
 from noiseworthy.reports.html import card_page, write_report
 from noiseworthy.studies.claims import claim_facts

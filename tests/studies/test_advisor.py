@@ -20,6 +20,7 @@ from noiseworthy.sweeps import advisor
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
 from noiseworthy.sweeps.advisor import advice_record, advise, entrants, with_algorithm
 from noiseworthy.sweeps.typed_advice import (
+    AdviceRecord,
     AdviceValues,
     AdvisedPart,
     BandsPart,
@@ -27,7 +28,6 @@ from noiseworthy.sweeps.typed_advice import (
     FlipPart,
     OutlookPart,
     PromisedPart,
-    view,
 )
 from noiseworthy.trials import landscape, race, spaces
 
@@ -175,7 +175,7 @@ def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
 def test_the_record_is_json_and_its_study_is_a_study_that_states_everything(advice):
     record = advice_record(advice, "wine")
     json.dumps(record, allow_nan=False)
-    assert view(record).name == record["name"] == "wine"
+    assert AdviceRecord.view(record).name == record["name"] == "wine"
     assert {row["name"] for row in record["left_out"]} == set()
     study = parse_study(record["study"])
     assert study.algorithm.name == record["recommended"]

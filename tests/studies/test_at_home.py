@@ -26,8 +26,8 @@ from noiseworthy.studies.record import load_record, new_record
 from noiseworthy.studies.studies import train_in
 from noiseworthy.studies.training import train
 from noiseworthy.studies.typed_record import RunRecord, view
+from noiseworthy.sweeps.at_home import with_home
 from noiseworthy.sweeps.compare import Comparison, compare
-from noiseworthy.sweeps.compare_home import with_home
 from noiseworthy.sweeps.recorded import with_comparison
 
 

@@ -18,10 +18,10 @@ from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards

@@ -33,7 +33,7 @@ from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.trust import Trust
-from noiseworthy.studies.typed_network import OwnerPart
+from noiseworthy.studies.typed_owners import OwnerPart
 
 from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, simulated, with_algorithm
 

@@ -11,7 +11,7 @@ from direct import Direct
 
 from noiseworthy.cli.deploying import _trained
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.gateway.packing import pack_about
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.errors import GatewayError, ResumeError, TooFewReplies
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import planned

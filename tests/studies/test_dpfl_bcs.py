@@ -17,8 +17,7 @@ from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.training import train
-from noiseworthy.sweeps.compare import compare
-from noiseworthy.sweeps.grids import grid_of, setting_of
+from noiseworthy.sweeps.compare import compare, grid_of, setting_of
 from noiseworthy.sweeps.tradeoff import Surface
 
 ISSUE = {

@@ -17,11 +17,11 @@ from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import Models
 from noiseworthy.deploy.gateway.owner import load_owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.model.export import export_onnx
@@ -30,7 +30,7 @@ from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.models import proxy_task
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.typed_network import OwnerPart
+from noiseworthy.studies.typed_owners import OwnerPart
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.treatment import Treatment, encoded
 
@@ -183,7 +183,7 @@ def request(deployment: Deployment, **task: Any) -> bytes:
     zeros = np.zeros(2, np.int64)
     asking = Asking("run", deployment.plan, table, deployment.task, np.array([[0, 1]], np.int32), zeros)
     theta = np.zeros(deployment.task.dimension, np.float32)
-    return pack_request(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
+    return packed(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
 
 
 @pytest.mark.full

@@ -16,10 +16,10 @@ from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import AllowedTable, load_owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.deploy.rehearsal import questions
 from noiseworthy.deploy.self_audit import self_audit
@@ -68,7 +68,7 @@ def request(made: tuple[Deployment, Path], **task: Any) -> bytes:
     zeros = np.zeros(2, np.int64)
     asking = Asking("run", deployment.plan, table, deployment.task, np.array([[0, 1]], np.int32), zeros)
     theta = np.zeros(deployment.task.dimension, np.float32)
-    return pack_request(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
+    return packed(asking.request(0, 0, theta, deadline=2e9, head=None, received=0))
 
 
 @pytest.mark.full

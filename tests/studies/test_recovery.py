@@ -15,6 +15,7 @@ from direct import Direct
 from noiseworthy.deploy import correspondence, remote
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train, with_network
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import (
     Derived,
@@ -26,7 +27,6 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.packing import pack_lease, pack_receipt
 from noiseworthy.deploy.run_state import RunState
 from noiseworthy.errors import (
     GatewayError,
@@ -316,12 +316,12 @@ def test_of_two_runs_at_once_one_is_refused_before_it_asks_and_the_other_ends(ow
 def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_path, silent):
     """Then the same run is gone on with, once that owner can."""
     other = LeaseRequest(run="of somebody", epsilon=2.0, delta=1e-5)
-    owners.opened["client 2"].answer(pack_lease(other))
+    owners.opened["client 2"].answer(packed(other))
     with pytest.raises(GatewayError, match=r"\(client 2: client 2 has spent 0 %.*nothing was asked"):
         train(owners.deployment, owners.exchange(), tmp_path / "run")
     assert [part > 0 for part in held(owners)] == [False, False, True, False]
     assert numbers(owners) == [[]] * 4
-    owners.opened["client 2"].answer(pack_receipt(Receipt(run="of somebody", ended=True)))
+    owners.opened["client 2"].answer(packed(Receipt(run="of somebody", ended=True)))
     done = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert done.trained.rounds[-1] == 5
     assert held(owners) == [0.0] * 4

@@ -14,8 +14,7 @@ from noiseworthy.studies.measure import step_records
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.training import train
-from noiseworthy.sweeps.compare import compare
-from noiseworthy.sweeps.grids import grid_of, setting_of
+from noiseworthy.sweeps.compare import compare, grid_of, setting_of
 
 UNLIKE = [0.0, 0.1, 0.0, 0.4]
 SIZES = {

@@ -23,11 +23,10 @@ from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
+from noiseworthy.sweeps import at_home as in_owners_terms
 from noiseworthy.sweeps import contest as rivals
-from noiseworthy.sweeps import contest_home
 from noiseworthy.sweeps.contest import Contest, Entry, plan_contest, train_contest
-from noiseworthy.sweeps.contest_results import gap
-from noiseworthy.sweeps.recorded import with_rivals
+from noiseworthy.sweeps.recorded import gap, with_rivals
 from noiseworthy.tasks import make_task
 
 RAW = {
@@ -257,9 +256,9 @@ def at_home(trained):
         return 0 * shared
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contest_home, "CANDIDATES", {"alone": zeros, "shared": shared_model, "tuned": zeros})
-        patch.setattr(contest_home, "PUBLISHED", {"Ditto": zeros})
-        return study, contest_home.with_homes(contest, study)
+        patch.setattr(in_owners_terms, "CANDIDATES", {"alone": zeros, "shared": shared_model, "tuned": zeros})
+        patch.setattr(in_owners_terms, "PUBLISHED", {"Ditto": zeros})
+        return study, in_owners_terms.with_homes(contest, study)
 
 
 def hits(task, theta, x, y):
@@ -299,12 +298,12 @@ def test_private_fl_is_used_behind_each_owners_own_transform(at_home):
 
 @pytest.mark.full
 def test_mr_mtl_enters_for_owners_alone_and_stands_with_each_owners_own_model(at_home, monkeypatch):
-    monkeypatch.setattr(contest_home, "PUBLISHED", {})
+    monkeypatch.setattr(in_owners_terms, "PUBLISHED", {})
     assert "MR-MTL" not in {entry.name for entry in at_home[1].entries}
     study = prepared_from(
         changed(deliver={"to": "owners"}, rivals={"mechanisms": None, "epsilon_max": None, "alpha": None})
     )
-    contest = contest_home.with_homes(train_contest(plan_contest(Contest.of(study), study), study), study)
+    contest = in_owners_terms.with_homes(train_contest(plan_contest(Contest.of(study), study), study), study)
     entry = next(one for one in contest.entries if one.name == "MR-MTL")
     assert entry.plan.releases.tolist() == [8] * 6
     federation, task = study.trained()

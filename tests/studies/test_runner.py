@@ -32,8 +32,7 @@ from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.sweep_tables import CompareTable
 from noiseworthy.studies.training import train
 from noiseworthy.sweeps import compare as comparing
-from noiseworthy.sweeps.compare import Cell, Comparison, compare, search_epsilon
-from noiseworthy.sweeps.grids import grid_of
+from noiseworthy.sweeps.compare import Cell, Comparison, compare, grid_of, search_epsilon
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,

@@ -13,10 +13,10 @@ from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.deployed import train
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.gateway import PUT_BACK, SET_BACK, Gateway
 from noiseworthy.deploy.gateway.messages import About, Request, read_message, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.known_ledgers import FILE, KnownLedgers
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.errors import ConfigError, GatewayError, LedgerError, TooFewReplies

@@ -20,7 +20,7 @@ from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.studies.delivery import task_table
-from noiseworthy.studies.typed_network import OwnerPart
+from noiseworthy.studies.typed_owners import OwnerPart
 
 from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, persons_of, simulated, with_algorithm
 from .test_deployed_sums import Owners, patient_for_a_moment, silent

@@ -24,8 +24,7 @@ from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record, with_training
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.training import train
-from noiseworthy.sweeps.compare import compare, run_grid
-from noiseworthy.sweeps.grids import grid_of
+from noiseworthy.sweeps.compare import compare, grid_of, run_grid
 
 WINE = {
     "federation": {"data": "wine", "clients": 6, "partition": "iid"},

@@ -316,8 +316,8 @@ def _waited_for(
 def _exchange(place: Path) -> Iterator[Exchange]:
     """The owners behind a deployment's superlink, each known by its key."""
     check_installed()
+    from noiseworthy.deploy.flower.keys import key_in
     from noiseworthy.deploy.flower.processes import link_of
-    from noiseworthy.deploy.flower.registration import key_in
     from noiseworthy.deploy.flower.session import LinkExchange
     from noiseworthy.deploy.owners import folder_name
 

@@ -129,8 +129,8 @@ def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> No
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
     from noiseworthy.studies.at_home import delivers_to_owners
     from noiseworthy.studies.record import beside_kept, save_record
+    from noiseworthy.sweeps.at_home import with_home
     from noiseworthy.sweeps.compare import compare as run
-    from noiseworthy.sweeps.compare_home import with_home
     from noiseworthy.sweeps.recorded import with_comparison
 
     prepared = planned.prepared
@@ -168,8 +168,8 @@ def _tradeoff(
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
     from noiseworthy.studies.record import beside_kept, new_record, save_record
+    from noiseworthy.sweeps.at_home import with_homes
     from noiseworthy.sweeps.contest import plan_contest, train_contest
-    from noiseworthy.sweeps.contest_home import with_homes
     from noiseworthy.sweeps.recorded import with_rivals
 
     with progress_bar("Planning", len(contest.points), "points") as bar:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from noiseworthy.deploy.exchange import Exchange
+from noiseworthy.deploy.gateway.client import pack_about, packed
 from noiseworthy.deploy.gateway.messages import (
     About,
     LeaseRequest,
@@ -25,7 +26,6 @@ from noiseworthy.deploy.gateway.messages import (
     read_reply,
 )
 from noiseworthy.deploy.gateway.models import ModelOffer
-from noiseworthy.deploy.gateway.packing import pack_about, pack_lease, pack_model, pack_receipt, pack_request
 from noiseworthy.errors import GatewayError, WireError
 
 Kind = TypeVar("Kind", bound=Reply)
@@ -104,7 +104,7 @@ class Correspondence:
             if time.monotonic() < self._not_before.get(owner, 0.0):
                 continue
             request = wanted[owner]
-            message = pack_about() if owner in self.silent else pack_request(request)
+            message = pack_about() if owner in self.silent else packed(request)
             self._not_before[owner] = time.monotonic() + _PAUSE
             try:
                 self.exchange.send(owner, message, time.time() + until - time.monotonic())
@@ -155,7 +155,7 @@ def _fault(owner: str, sent: Sent, reply: Reply | None) -> str:
 
 def confirmed(letters: Correspondence, run: str, seconds: float) -> None:
     """Tell owners which of their uploads arrived, those who can be told within some seconds."""
-    told = {owner: pack_receipt(Receipt(run=run, received=last)) for owner, last in letters.received.items()}
+    told = {owner: packed(Receipt(run=run, received=last)) for owner, last in letters.received.items()}
     answers(letters.exchange, told, seconds, Received)
 
 
@@ -171,22 +171,20 @@ def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds:
     Returns:
         Owners who could not be told: their leases stay until they end them.
     """
-    told = {
-        owner: pack_receipt(Receipt(run=run, received=last, ended=True)) for owner, last in received.items()
-    }
+    told = {owner: packed(Receipt(run=run, received=last, ended=True)) for owner, last in received.items()}
     return told.keys() - answers(exchange, told, seconds, Received).keys()
 
 
 def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: float) -> dict[str, str]:
     """Why owners do not hold the price of a run for it, of those who do not, in words."""
-    return _unwilling(exchange, {owner: pack_lease(lease) for owner, lease in wanted.items()}, seconds)
+    return _unwilling(exchange, {owner: packed(lease) for owner, lease in wanted.items()}, seconds)
 
 
 def delivered(
     exchange: Exchange, owners: Collection[str], offer: ModelOffer, seconds: float
 ) -> dict[str, str]:
     """Send owners the model of a run; why those do not keep it who do not, in words."""
-    return _unwilling(exchange, dict.fromkeys(owners, pack_model(offer)), seconds)
+    return _unwilling(exchange, dict.fromkeys(owners, packed(offer)), seconds)
 
 
 def _unwilling(exchange: Exchange, messages: Mapping[str, bytes], seconds: float) -> dict[str, str]:

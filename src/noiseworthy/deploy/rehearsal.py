@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from noiseworthy._jax import jax, jnp
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.table import FederationTable
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import FilesTable, Owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.probe import Probe, probe
 from noiseworthy.methods.wires import WIRES, wire
@@ -218,7 +218,7 @@ class World:
 
     def answer(self, request: Request) -> Uploaded | Refused:
         """The reply to a request, which goes through the wire format both ways."""
-        reply = read_reply(self.gateway.answer(pack_request(request)))
+        reply = read_reply(self.gateway.answer(packed(request)))
         if not isinstance(reply, Uploaded | Refused):
             raise GatewayError("the gateway answered a request by something else; nothing can be audited")
         return reply

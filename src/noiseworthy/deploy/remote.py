@@ -5,7 +5,7 @@ the server makes of their uploads is post-processing: nothing here can spend wha
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy import _validate as check
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.gateway.messages import Uploaded
+from noiseworthy.deploy.gateway.unnoised import noise_of_sum
 from noiseworthy.deploy.gathering import Gathering, in_words
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.sum_rounds import SumRounds
-from noiseworthy.deploy.trusted import noised_mean
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
@@ -28,6 +29,7 @@ from noiseworthy.methods.algorithm import Algorithm, ServerState, start_of
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
+from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks.batch import Score
 
 Play = Callable[[Algorithm, ServerState, int, Gathering], tuple[ServerState, dict[str, str]]]
@@ -290,3 +292,33 @@ def _with_score(algorithm: Algorithm, state: ServerState, reached: Checkpoint, t
         loss=np.column_stack([reached.loss, np.float64(score.loss)]),
         accuracy=np.column_stack([reached.accuracy, np.float64(score.accuracy)]),
     )
+
+
+def noised_mean(asking: Asking, t: int, uploads: Mapping[int, Uploaded]) -> NDArray[np.float64]:
+    """The weighted mean of the uploads of a round, to which a server that owners trust adds the noise.
+
+        (sum_i w_i u_i + noise) / sum_i w_i        over those who are there
+
+    Its noise is that of the whole cohort whoever is missing, so that nobody's record is hidden by less.
+    Nothing of an upload is kept: what the round makes of the noised sum is kept before any owner is asked
+    again.
+
+    Args:
+        asking: the requests of the run.
+        t: the round.
+        uploads: by client, without noise, on one grid.
+
+    Returns:
+        shape (p,).
+
+    Guarantee: each w_i u_i was truncated on the grid by its owner, whole numbers add exactly, and the noise
+    is the last thing that happens before the sum is read as numbers; it is drawn once.
+    """
+    sums = [one.upload for one in uploads.values() if isinstance(one.upload, Upload)]
+    (grid,) = {one.grid for one in sums}
+    total = np.stack([one.steps for one in sums]).sum(axis=0)
+    family = asking.plan.problem.family
+    noised = noise_of_sum(family, asking.noise_of_sum(t), grid).added_to(total)
+    # noise of the whole cohort over the weights of those who are there: who is missing makes it larger
+    there = float(asking.plan.weights[[*uploads]].sum())
+    return grid.spacing * noised / check.positive("weights", there)

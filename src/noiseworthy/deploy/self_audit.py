@@ -40,9 +40,9 @@ from noiseworthy.deploy.attacks import (
     spent_of,
     worlds_of,
 )
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import Refused
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.rehearsal import Question, World, cost, questions
 
 TRIALS, SECONDS = 4_000, 45.0
@@ -229,8 +229,8 @@ def _replay_check(world: World, question: Question) -> Check:
     (one,) = world.accounts(["replay"])
     request = one.request(question, "asked twice", _modest(world))
     one.upload(request)
-    paid, first = one.charged, one.gateway.answer(pack_request(request))
-    same = first == one.gateway.answer(pack_request(request))
+    paid, first = one.charged, one.gateway.answer(packed(request))
+    same = first == one.gateway.answer(packed(request))
     other = one.answer(request.model_copy(update={"noise": 1.5 * request.noise}))
     refused = isinstance(other, Refused) and other.reason == "conflict"
     passed = paid > 0 and same and refused and one.charged == paid

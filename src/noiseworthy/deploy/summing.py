@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.deploy.correspondence import SILENT, answers
 from noiseworthy.deploy.exchange import Exchange
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import Refused, Request
-from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum, subject_of
+from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.secure_sum.messages import STEPS
@@ -142,8 +143,8 @@ def summed(
     steps, uploaded = iter(STEPS), ()
     while messages:
         step = next(steps)
-        packed = {
-            name: pack_sum(
+        sent = {
+            name: packed(
                 SumRequest(
                     message=message,
                     request=requests[name] if step == STEPS[0] else None,
@@ -152,8 +153,8 @@ def summed(
             )
             for name, message in messages.items()
         }
-        found = answers(exchange, packed, seconds, (Summed, Refused))
-        for name in packed:
+        found = answers(exchange, sent, seconds, (Summed, Refused))
+        for name in sent:
             one = found.get(name)
             if isinstance(one, Summed):
                 heads[name] = one.head

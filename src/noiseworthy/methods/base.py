@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.axes import Axes
-from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
@@ -37,6 +36,24 @@ class LocalStep(NamedTuple):
 
     records: NDArray[np.int64]
     mode: ClippingMode
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """Somebody in a contest, who shares all with the others but what they differ by.
+
+    Attributes:
+        told: its `[algorithm]` table, from that of the study.
+        kind: the same for entrants whose rounds do the same, of which one is timed for all.
+    """
+
+    told: Callable[[AlgorithmTable], AlgorithmTable]
+    kind: str
+
+
+Entrants: TypeAlias = Callable[[Family], dict[str, Entrant]]
+"""Who enters under a mechanism, by name: last the one that all others are rivals of; without noise only the
+one that all are measured by."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import UnsoundClaim
+from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.amplification import check_secret_cohorts
 from noiseworthy.privacy.budget import PrivacyBudget, Row
@@ -38,6 +39,27 @@ class Constant:
 
     value: float
     provenance: str
+
+
+def stated_values(constants: Mapping[str, Constant], required: Sequence[str]) -> dict[str, float]:
+    """The values of all constants, none of the required ones missing, and a loss no more convex than smooth.
+
+    Raises:
+        InvalidInput: a constant that is missing; a smoothness or strong convexity out of range.
+    """
+    if missing := [name for name in required if name not in constants]:
+        raise InvalidInput(
+            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
+        )
+    value = {name: float(constant.value) for name, constant in constants.items()}
+    smoothness = check.positive("smoothness", value["smoothness"]).item()
+    mu = check.positive("strong_convexity", value["strong_convexity"], remedy="add a ridge term").item()
+    if mu > smoothness:
+        raise InvalidInput(
+            f"strong_convexity must be at most smoothness = {smoothness:g}, got {mu:g}; no function is more "
+            "convex than smooth"
+        )
+    return value
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An advice for people: a table in the terminal, and one HTML page with its figure."""
+"""An advice for people: a table in the terminal, one HTML page with its figure, and its claim card."""
 
 import json
 from pathlib import Path
@@ -11,14 +11,15 @@ from rich.text import Text
 
 from noiseworthy._places import write_whole, writing
 from noiseworthy._wording import number, percent, rounded_up, span
-from noiseworthy.reports.advice_claim import advice_card
+from noiseworthy.privacy.trust import ADVERSARY
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.reports.claim_card import FILE as CARD
+from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import svg, write_png
 from noiseworthy.reports.tables import CHOSEN, WIDTH, panel, ruled
 from noiseworthy.sweeps.advice_words import band, written
-from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, view
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart
 
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
 _NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
@@ -39,7 +40,7 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    advice = view(record)
+    advice = AdviceRecord.view(record)
     figures = {"advice": advice_figure(advice), "outlook": outlook_figure(advice)}
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
     with writing(f"run folder {folder}"):
@@ -154,7 +155,7 @@ def in_bytes(many: float) -> str:
 
 def advice_panel(record: dict[str, Any] | AdviceRecord) -> Group:
     """The recommendation and the table, readable at 80 columns."""
-    advice = view(record)
+    advice = AdviceRecord.view(record)
     parts = [Text(advice.recommendation, style="bold")]
     parts += [Text(line) for line in advice.remarks]
     parts += [Text(f"! {line}", style="yellow") for line in advice.warnings]
@@ -182,3 +183,67 @@ def _details(advice: AdviceRecord) -> list[Text]:
     """What the table has no room for: plans, and who is left out."""
     lines = [Text(f"{one['algorithm']}: {one['plan']}", style="dim") for one in plans(advice)]
     return lines + [Text(f"without {one.name}: {one.reason}", style="dim") for one in advice.left_out]
+
+
+# What it claims about privacy -------------------------------------------------------------------------
+
+_NEIGHBOURS = {
+    "replace-one": "exchanged for another; sizes are public",
+    "add-remove": "left out or added; what means divide by is public",
+}
+
+
+def advice_card(advice: AdviceRecord) -> dict[str, Any]:
+    """The claim card of an advice, after the questions of NIST SP 800-226.
+
+    Nothing has been trained: each epsilon is that of a plan.
+
+    Args:
+        advice: its record.
+
+    Returns:
+        Plain values: the claim of the recommended plan in a sentence, what each plan would spend, and
+        `questions` with their answers.
+    """
+    return {
+        "schema": SCHEMA,
+        "run": advice.name,
+        "version": advice.version,
+        "claim": _claim(advice),
+        "adversary": advice.algorithms[0].privacy.adversary,
+        "assurance": None,
+        "plans": {one.name: one.privacy.written for one in advice.algorithms},
+        "questions": [
+            {"question": question, "answer": answer, "points": []}
+            for question, answer in _answers(advice).items()
+        ],
+    }
+
+
+def _claim(advice: AdviceRecord) -> str:
+    chosen = [one for one in advice.algorithms if one.name == advice.recommended]
+    if not chosen:
+        return "Nothing is recommended, so nothing is spent."
+    privacy = chosen[0].privacy
+    whom = "everybody who sees them" if privacy.adversary == ADVERSARY else privacy.adversary
+    return (
+        f"Training with {advice.recommended} would spend at most epsilon "
+        f"{rounded_up(privacy.spent_epsilon)} at delta {rounded_up(privacy.delta, 6)} for each "
+        f"{privacy.unit}, over all uploads, against {whom}."
+    )
+
+
+def _answers(advice: AdviceRecord) -> dict[str, str]:
+    relation = advice.algorithms[0].privacy.relation
+    return {
+        "What did this advice cost?": "Nothing: it was made on public data and public facts (sizes, budgets, "
+        "shape of records). No private record was read and no noise was drawn.",
+        "Who would be protected, and which change is hidden?": "One record, or one client with everything "
+        "that it holds, as the column says; an epsilon of one is not to be compared with that of the other. "
+        f"Under {relation} neighbours: it is {_NEIGHBOURS[relation]}.",
+        "From whom?": f"From {advice.algorithms[0].privacy.adversary}.",
+        "How is the loss counted?": "For the client that is worst off, by its greatest number of releases, "
+        f"exactly, in noiseworthy {advice.version}. Plans are alternatives: to train several adds up.",
+        "Has it been measured?": "No: nothing has been trained. The command audit attacks a plan.",
+        "What is not covered by any epsilon?": NOT_COVERED,
+    }

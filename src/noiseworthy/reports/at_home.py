@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from noiseworthy._wording import count, finite, number, percent, span
 from noiseworthy.reports import findings
 from noiseworthy.reports.findings import score, score_name
-from noiseworthy.studies.typed_home import CandidatePart, HomePart
+from noiseworthy.studies.typed_owners import CandidatePart, HomePart
 from noiseworthy.studies.typed_record import RunRecord
 
 NAMES = {"alone": "alone", "shared": "shared", "tuned": "tuned at home"}

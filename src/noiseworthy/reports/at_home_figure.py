@@ -28,7 +28,7 @@ from noiseworthy.reports.style import (
     new_figure,
     styled,
 )
-from noiseworthy.studies.typed_home import HomePart
+from noiseworthy.studies.typed_owners import HomePart
 from noiseworthy.studies.typed_record import RunRecord
 
 LOOKS = {"alone": ("s", TONES[4], PAPER), "shared": ("o", TONES[0], PAPER), "tuned": ("o", PLAN, PLAN)}

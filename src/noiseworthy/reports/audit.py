@@ -13,7 +13,7 @@ from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import of_verdicts, panel
-from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord, view
+from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord
 
 FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"
 
@@ -46,7 +46,7 @@ def write_audit(audit: dict[str, Any], folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    made = view(audit)
+    made = AuditRecord.view(audit)
     figure = audit_figure(made)
     with writing(f"run folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def client_rows(audit: AuditRecord) -> list[dict[str, str]]:
 
 def audit_panel(record: dict[str, Any] | AuditRecord) -> Group:
     """Verdict, bounds and checks, readable at 80 columns."""
-    audit = view(record)
+    audit = AuditRecord.view(record)
     style = "bold green" if audit.passed else "bold red"
     lines = [Text(audit.verdict, style=style), *(Text(_between(audit, one)) for one in audit.trainings)]
     found = checks(audit)

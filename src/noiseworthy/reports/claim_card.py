@@ -80,14 +80,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "assurance": assurance(record),
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
-        **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
-        **{
-            name: told
-            for name in ("bought_label_scale", "bought_label_mean")
-            if (told := getattr(plan, name)) is not None
-        },
-        **({"bought_mean": list(plan.bought_mean)} if plan.bought_mean else {}),
-        **({"bought_class_shares": list(shares)} if (shares := plan.bought_class_shares) else {}),
+        **plan.model_dump(mode="json", include=_BOUGHT, exclude_defaults=True),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak
@@ -142,6 +135,10 @@ TRUSTED: dict[TrustModel, str] = {
     "central": "central: the server is trusted with each clipped upload, and adds the noise once",
 }
 """Whom one must trust, by the word of a study."""
+_BOUGHT = {
+    "bought_ranges", "bought_label_scale", "bought_label_mean", "bought_mean", "bought_class_shares",
+}  # fmt: skip
+"""What of a plan clients told before it, where they did."""
 _SECRET = ", and keeps to itself whom it asks in which round"
 _MAPS = {
     "scattering": {

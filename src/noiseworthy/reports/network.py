@@ -18,7 +18,7 @@ from noiseworthy._names import shown
 from noiseworthy._wording import about, count, percent_up, rounded_up
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.style import MUTED, TONES, WIDE, drawable, head, new_figure, styled
-from noiseworthy.studies.typed_network import RoundPart
+from noiseworthy.studies.typed_owners import RoundPart
 from noiseworthy.studies.typed_record import RunRecord
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import FILE, load_record
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
-from noiseworthy.studies.typed_audit import AUDIT_VERSION, view
+from noiseworthy.studies.typed_audit import AUDIT_VERSION, AuditRecord
 from noiseworthy.tasks.linear import LinearModel
 
 Record = dict[str, Any]
@@ -159,7 +159,7 @@ def kept_run(plan: Plan, folder: Path) -> Record | None:
 
 def with_audit(record: Record, audit: Record) -> Record:
     """The record of a run with what an audit of its plan measured, for reports."""
-    made = view(audit)
+    made = AuditRecord.view(audit)
     last = made.trainings[-1]
     measured = {
         "passed": made.passed,

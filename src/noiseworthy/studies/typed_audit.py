@@ -1,6 +1,6 @@
 """The record of an audit with a type: what `audit.json` holds, under the keys that it has there."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
@@ -112,12 +112,3 @@ class AuditRecord(Part):
     trainings: list[AuditedPart]
     run: list[FoundPart]
     seconds: float
-
-
-def view(record: dict[str, Any] | AuditRecord) -> AuditRecord:
-    """A record with its type, for those who show it; one that has it as it is.
-
-    Raises:
-        ValidationError: what is no record.
-    """
-    return record if isinstance(record, AuditRecord) else AuditRecord.model_validate(record)

@@ -2,7 +2,7 @@
 
 import math
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -25,3 +25,12 @@ class Part(BaseModel):
     def written(self) -> dict[str, Any]:
         """The part as it is written, for the words of methods: keys that were not there are not."""
         return self.model_dump(exclude_unset=True)
+
+    @classmethod
+    def view(cls, record: dict[str, Any] | Self) -> Self:
+        """A record with its type, for those who show it; one that has it as it is.
+
+        Raises:
+            ValidationError: what is no record.
+        """
+        return record if isinstance(record, cls) else cls.model_validate(record)

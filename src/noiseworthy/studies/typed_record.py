@@ -16,8 +16,7 @@ from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.trust import LOCAL, Trust
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
-from noiseworthy.studies.typed_home import HomePart
-from noiseworthy.studies.typed_network import NetworkPart
+from noiseworthy.studies.typed_owners import HomePart, NetworkPart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart, TradeoffPart
 

@@ -1,7 +1,7 @@
 """Train a plan beside fixed settings, and how much of the attainable gain it loses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -13,16 +13,17 @@ from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import start_of
-from noiseworthy.methods.axes import Usual
+from noiseworthy.methods.axes import Beside, Usual
 from noiseworthy.methods.conditions import tightest_mode
 from noiseworthy.methods.registry import method
-from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.privacy.accountants import composed_epsilon, composes
+from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
+from noiseworthy.studies.sweep_tables import CompareTable
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import Progress, Run
-from noiseworthy.sweeps.grids import grid_of, setting_of, usual_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
 
@@ -190,3 +191,53 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], l
             "coin falls for communication, or the [resources] budget pays for none; name others"
         )
     return plans, usual_of(plan, several)
+
+
+# Fixed settings, along the axes of the method ---------------------------------------------------------
+
+
+def setting_of(plan: Plan) -> dict[str, float]:
+    """Where a plan lies on the axes of its method; zeros if it does not train."""
+    return method(plan.algorithm).axes.setting(plan)
+
+
+def usual_of(plan: Plan, several: ClippingMode) -> list[tuple[Usual, Plan]]:
+    """What people take without planning, each with the noise that it needs: all clients, own clip and step.
+
+    Settings that some client cannot pay for are left out.
+
+    Args:
+        plan: what they stand beside.
+        several: clipping mode of several local steps where the plan takes one.
+    """
+    axes, clients = method(plan.algorithm).axes, plan.problem.n_clients
+    everybody = replace(plan, clients_per_round=clients)
+    made = []
+    for usual in axes.usual(plan.problem.norm):
+        problem = replace(plan.problem, budget=plan.trainable, clip_norm=usual.clip_norm)
+        longest = usual.rounds * usual.steps
+        beside = Beside(everybody, problem, usual.step, usual.wanted(clients), longest, several)
+        made += [(usual, cell) for cell in axes.cells(beside)]
+    return made
+
+
+def grid_of(
+    plan: Plan, own_step: StepSize, table: CompareTable, longest: int, several: ClippingMode
+) -> list[Plan]:
+    """Fixed settings beside a plan, each with the noise that it needs and none for bought constants.
+
+    Args:
+        plan, several: as `usual_of`, which leaves out the same settings.
+        own_step: its step sizes.
+        table: `[compare]`.
+        longest: iterations to centre the grid of a local algorithm on where the plan does not train.
+    """
+    clip = table.clip_norm or plan.problem.clip_norm
+    step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
+    problem = replace(plan.problem, budget=plan.trainable, clip_norm=clip)
+    beside = Beside(plan, problem, step, table.wanted, longest, several)
+    levers = {
+        "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,
+        "steering": plan.steering,
+    }  # fmt: skip
+    return [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]

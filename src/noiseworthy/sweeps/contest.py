@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.contest import Entrants
+from noiseworthy.methods.base import Entrants
 from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.plan import Plan

@@ -164,12 +164,3 @@ class AdviceRecord(AdviceValues):
     recommendation: str
     remarks: list[str]
     warnings: list[str]
-
-
-def view(record: dict[str, Any] | AdviceRecord) -> AdviceRecord:
-    """A record with its type, for those who show it; one that has it as it is.
-
-    Raises:
-        ValidationError: what is no record.
-    """
-    return record if isinstance(record, AdviceRecord) else AdviceRecord.model_validate(record)

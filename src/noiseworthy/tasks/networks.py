@@ -19,9 +19,8 @@ from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.errors import InvalidInput, UserError
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
-from noiseworthy.tasks.chunks import by_parts, chunks, room, without_padding
+from noiseworthy.tasks.chunks import by_parts, chunks, formed_sum, room, without_padding
 from noiseworthy.tasks.convolutions import as_windows, quick
-from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.ghost import Ghost
 from noiseworthy.tasks.programs import array_of
 from noiseworthy.tasks.structured_losses import LOSSES, Loss

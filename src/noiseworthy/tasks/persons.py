@@ -10,8 +10,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch, Score
-from noiseworthy.tasks.chunks import chunks, without_padding
-from noiseworthy.tasks.formed import formed_sum
+from noiseworthy.tasks.chunks import chunks, formed_sum, without_padding
 
 _AT_ONCE = 2**21
 """Numbers of gradients that are in memory at a time."""

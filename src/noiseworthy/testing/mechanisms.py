@@ -12,7 +12,6 @@ from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import ASSURANCES, LIMIT, Noise
 from noiseworthy.testing.laws import FALSE_ALARM, assert_follows
-from noiseworthy.testing.records import adversarial
 
 _DRAWS = 40_000
 _SEEDS = {"seed", "key", "rng", "generator", "random_state"}
@@ -129,3 +128,23 @@ def _refused(call, what: str) -> None:
 
 
 __all__ = ["FALSE_ALARM", "ClipConformance", "NoiseConformance"]
+
+
+def adversarial(features: int) -> NDArray[np.float64]:
+    """Rows that have broken clips: just above it, huge, tiny, not finite, in one coordinate or in all.
+
+    Returns:
+        shape (rows, features).
+
+    Example:
+        >>> adversarial(3).shape[1]
+        3
+    """
+    one = np.eye(features)[0]
+    every = np.ones(features) / np.sqrt(features)
+    sizes = [0.0, 1e-310, 1e-30, 0.3, 1.0, np.nextafter(1.0, 2), np.nextafter(np.float32(1), 2), 3.0, 1e6,
+             1e19, 1e154, 1.4e154, 1e308, np.inf, np.nan]  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        rows = [sign * size * axis for size in sizes for axis in (one, every) for sign in (1.0, -1.0)]
+    noisy = np.random.default_rng(7).normal(size=(8, features)) * 10.0 ** np.arange(-4, 4)[:, None]
+    return np.vstack([*rows, noisy])

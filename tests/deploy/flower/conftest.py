@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.framing import receive, send
 from noiseworthy.deploy.gateway.messages import About, pack_reply
-from noiseworthy.deploy.gateway.packing import pack_about
 
 TERMS = {
     "data_set": "digits",

@@ -17,7 +17,7 @@ from flwr.proto.control_pb2 import ListRunsRequest
 
 from noiseworthy.deploy.flower.commands import Link, Node, environment
 from noiseworthy.deploy.flower.fab import write_app
-from noiseworthy.deploy.flower.keys import make_node_key
+from noiseworthy.deploy.flower.keys import key_in, make_node_key
 from noiseworthy.deploy.flower.orders import orders_to
 from noiseworthy.deploy.flower.processes import (
     Local,
@@ -29,7 +29,6 @@ from noiseworthy.deploy.flower.processes import (
     look,
     stop,
 )
-from noiseworthy.deploy.flower.registration import key_in
 from noiseworthy.deploy.flower.session import LinkExchange, run_of
 
 OWNERS = ("north", "south")

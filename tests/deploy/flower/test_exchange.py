@@ -18,7 +18,7 @@ from noiseworthy.deploy.flower import exchange as module
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import enclosed, opened
 from noiseworthy.deploy.flower.exchange import GRACE, GridExchange
-from noiseworthy.deploy.gateway.packing import pack_about
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.errors import GatewayError
 
 from .conftest import about

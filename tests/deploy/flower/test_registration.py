@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-from noiseworthy.deploy.flower.keys import Keys, make_node_key
-from noiseworthy.deploy.flower.orders import Registered
-from noiseworthy.deploy.flower.registration import key_in, known_keys, register
+from noiseworthy.deploy.flower.keys import Keys, key_in, known_keys, make_node_key
+from noiseworthy.deploy.flower.orders import Registered, register
 from noiseworthy.errors import ConfigError
 
 

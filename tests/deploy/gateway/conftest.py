@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from noiseworthy.data.table import FederationTable
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, Seen, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.wires import WIRES
 
@@ -105,7 +105,7 @@ def against(**changed: Any) -> dict[str, Any]:
 
 def asked(gateway: Gateway, wanted: Request) -> Any:
     """The reply to a request, over its bytes."""
-    return read_reply(gateway.answer(pack_request(wanted)))
+    return read_reply(gateway.answer(packed(wanted)))
 
 
 def spent(gateway: Gateway) -> tuple[int, int]:

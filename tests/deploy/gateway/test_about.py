@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.client import pack_about, packed
 from noiseworthy.deploy.gateway.messages import About, Receipt, Received, Refused, pack_reply, read_reply
-from noiseworthy.deploy.gateway.packing import pack_about, pack_receipt, pack_request
 from noiseworthy.errors import WireError
 from noiseworthy.privacy.durable import Head
 
@@ -23,7 +23,7 @@ def about(gateway) -> About:
 
 
 def received(gateway, run: str, release: int):
-    return read_reply(gateway.answer(pack_receipt(Receipt(run=run, received=release))))
+    return read_reply(gateway.answer(packed(Receipt(run=run, received=release))))
 
 
 def acknowledged(gateway) -> list[int]:
@@ -119,7 +119,7 @@ def test_a_ledger_that_cannot_be_read_is_said_so(gateway):
 
 def test_replies_with_any_value_exchanged_are_read_or_refused(gateway):
     """A server that reads owners' answers ends in no other error, whatever one of them sends."""
-    sent = wire.unpack(gateway.answer(pack_request(request())))
+    sent = wire.unpack(gateway.answer(packed(request())))
     odd = [None, True, -1, 2**62, 1.5, "", "x" * 200, b"b", [], {}, [1], np.zeros(3), np.array([1])]
     places = [(key,) for key in sent] + [("upload", key) for key in sent["upload"]]
     read = 0

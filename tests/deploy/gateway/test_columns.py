@@ -14,10 +14,10 @@ from noiseworthy.data.owners import write_owners
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
-from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables, write_owner_files
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork

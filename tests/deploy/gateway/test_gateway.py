@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import BROKEN, FAILED, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.price import share_of
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
@@ -121,19 +121,19 @@ def test_a_budget_for_the_whole_owner_is_not_spent_on_single_records(gateway_of)
 
 def test_a_retry_gets_the_identical_bytes_and_costs_nothing(gateway_of, silent):
     gateway = gateway_of()
-    first = gateway.answer(pack_request(request()))
+    first = gateway.answer(packed(request()))
     paid = spent(gateway)
     later = request(deadline=time.time() + 9, received=1, head=read_reply(first).head)
-    assert gateway.answer(pack_request(later)) == first
-    assert gateway_of().answer(pack_request(request())) == first  # another process, or after a restart
+    assert gateway.answer(packed(later)) == first
+    assert gateway_of().answer(packed(request())) == first  # another process, or after a restart
     assert (len(silent), spent(gateway)) == (1, paid)
 
 
 def test_a_retry_is_answered_when_the_budget_is_gone(gateway):
     noise = 2 * 0.1 / 91
-    first, *_, last = [gateway.answer(pack_request(request(k, noise=noise))) for k in (1, 2, 3)]
+    first, *_, last = [gateway.answer(packed(request(k, noise=noise))) for k in (1, 2, 3)]
     assert read_reply(last).reason == "budget"
-    assert gateway.answer(pack_request(request(1, noise=noise))) == first
+    assert gateway.answer(packed(request(1, noise=noise))) == first
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_malformed_requests_are_refused_and_cost_nothing(gateway, silent, wrong)
 @given(st.data())
 def test_a_changed_byte_is_refused_or_is_another_request_that_was_paid_for(gateway, silent, data):
     """Whatever comes, one reply goes out, and there is a draw of noise for no more than what was paid."""
-    message = bytearray(pack_request(request(deadline=4e9)))
+    message = bytearray(packed(request(deadline=4e9)))
     message[data.draw(st.integers(0, len(message) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     reply = read_reply(gateway.answer(bytes(message)))
     assert isinstance(reply, Uploaded) or reply.reason not in ("fault", "failed", "lost", "ledger"), reply
@@ -408,9 +408,9 @@ def test_a_changed_budget_is_refused_when_the_gateway_starts(gateway_of):
 
 def test_no_text_depends_on_the_records(gateway_of, holding, monkeypatch, tmp_path):
     """The same requests to owners of other records of the same shape get the same refusals, word by word."""
-    wanted = [pack_request(request(**changed)) for _, changed in REFUSED] + list(MALFORMED.values())
-    wanted += [pack_request(request(k, noise=2 * 0.1 / 91)) for k in (1, 2, 3)]
-    wanted += [pack_request(request(1, theta=np.zeros(P, np.float32), noise=2 * 0.1 / 91))]
+    wanted = [packed(request(**changed)) for _, changed in REFUSED] + list(MALFORMED.values())
+    wanted += [packed(request(k, noise=2 * 0.1 / 91)) for k in (1, 2, 3)]
+    wanted += [packed(request(1, theta=np.zeros(P, np.float32), noise=2 * 0.1 / 91))]
 
     def told(place: str, records: Holding) -> list[Refused | None]:
         monkeypatch.setattr(Holding, "load", lambda *_: records)
@@ -430,6 +430,6 @@ def test_the_owner_sees_in_its_own_log_what_the_server_is_not_told(gateway, monk
         raise RuntimeError("record 7 has 13.37")
 
     monkeypatch.setattr(Holding, "batch", fails)
-    reply = gateway.answer(pack_request(request()))
+    reply = gateway.answer(packed(request()))
     assert "record 7" in caplog.text
     assert b"record 7" not in reply

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from noiseworthy.deploy.gateway import memory
-from noiseworthy.deploy.gateway.client import GatewayClient
+from noiseworthy.deploy.gateway.client import GatewayClient, packed
 from noiseworthy.deploy.gateway.gateway import FAILED, LATE, LEDGER, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.errors import GatewayError
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -70,8 +69,8 @@ def test_after_sigkill_at_any_step_a_release_has_one_price_one_draw_and_one_repl
     before(DeployedNoise, "added_to", lambda: note_draw(draws))
     gateway = gateway_of()
     was_paid = spent(gateway)[0]
-    again = gateway.answer(pack_request(request(**WORK)))
-    assert gateway.answer(pack_request(request(**WORK))) == again
+    again = gateway.answer(packed(request(**WORK)))
+    assert gateway.answer(packed(request(**WORK))) == again
     reply = asked(gateway, request(**WORK))
     assert isinstance(reply, Uploaded) if then != "lost" else reply.reason == "lost"
     assert was_paid == (then != "unpaid")
@@ -92,7 +91,7 @@ def test_a_gateway_waits_for_another_that_is_at_the_same_release(gateway_of, tmp
 
     def second() -> None:
         with Gateway.open(owner_of(tmp_path)) as gateway:
-            replies.append(gateway.answer(pack_request(request())))
+            replies.append(gateway.answer(packed(request())))
 
     other = threading.Thread(target=second)
 
@@ -104,7 +103,7 @@ def test_a_gateway_waits_for_another_that_is_at_the_same_release(gateway_of, tmp
 
     gateway = gateway_of()
     monkeypatch.setattr(Holding, "batch", reads)
-    first = gateway.answer(pack_request(request()))
+    first = gateway.answer(packed(request()))
     other.join(30)
     assert replies == [first]
     assert (len(silent), spent(gateway)[0]) == (1, 1)
@@ -138,7 +137,7 @@ def test_a_clock_set_forward_refuses_and_one_set_back_admits_no_release_twice(ga
     assert asked(gateway, wanted) == Refused(reason="deadline", message=LATE)
     assert spent(gateway) == (0, 0)
     monkeypatch.setattr(time, "time", lambda: now - YEAR)
-    first = gateway.answer(pack_request(wanted))
+    first = gateway.answer(packed(wanted))
     monkeypatch.setattr(time, "time", lambda: now)
-    assert gateway.answer(pack_request(wanted)) == first
+    assert gateway.answer(packed(wanted)) == first
     assert (len(silent), spent(gateway)[0]) == (1, 1)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import LeaseRequest, Receipt, Received, Refused, Uploaded, read_reply
-from noiseworthy.deploy.gateway.packing import pack_lease, pack_receipt
 
 from .conftest import asked, owner_of, request, spent
 from .test_about import about
 
 
 def leased(gateway: Gateway, run: str, epsilon: float = 8.0, delta: float = 1e-5):
-    return read_reply(gateway.answer(pack_lease(LeaseRequest(run=run, epsilon=epsilon, delta=delta))))
+    return read_reply(gateway.answer(packed(LeaseRequest(run=run, epsilon=epsilon, delta=delta))))
 
 
 def ended(gateway: Gateway, run: str):
-    return read_reply(gateway.answer(pack_receipt(Receipt(run=run, ended=True))))
+    return read_reply(gateway.answer(packed(Receipt(run=run, ended=True))))
 
 
 def test_a_second_run_is_refused_while_the_first_holds_the_budget(gateway, silent):

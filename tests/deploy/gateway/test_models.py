@@ -10,10 +10,10 @@ from direct import Direct
 
 from noiseworthy.deploy.correspondence import SILENT, delivered
 from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.client import pack_about, packed
 from noiseworthy.deploy.gateway.gateway import BROKEN
 from noiseworthy.deploy.gateway.messages import Received, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import ModelOffer, Models
-from noiseworthy.deploy.gateway.packing import pack_about, pack_model
 from noiseworthy.model.description import Description
 from noiseworthy.model.folder import load_folder
 
@@ -48,7 +48,7 @@ def description(**changed: Any) -> dict[str, Any]:
 
 
 def sent(gateway, message: ModelOffer | bytes):
-    data = message if isinstance(message, bytes) else pack_model(message)
+    data = message if isinstance(message, bytes) else packed(message)
     return read_reply(gateway.answer(data))
 
 
@@ -91,9 +91,9 @@ def test_numbers_of_a_reference_are_kept_with_it(took_part):
 def test_what_the_owner_does_with_it_is_told_nobody(took_part):
     """No byte of a reply depends on a model that is tuned at home: the gateway only says that one came."""
     told = []
-    silent = [took_part.answer(pack_model(offer())), took_part.answer(pack_about())]
+    silent = [took_part.answer(packed(offer())), took_part.answer(pack_about())]
     took_part.on_model = told.append
-    assert [took_part.answer(pack_model(offer())), took_part.answer(pack_about())] == silent
+    assert [took_part.answer(packed(offer())), took_part.answer(pack_about())] == silent
     assert told == Models.beside(took_part.ledger.path).kept()
     assert isinstance(sent(took_part, offer(run="another")), Refused)
     assert len(told) == 1
@@ -176,7 +176,7 @@ def test_numbers_that_are_none_are_malformed(took_part, bad):
 
 
 def test_objects_have_no_place_in_it(took_part):
-    reply = sent(took_part, pack_model(offer()).replace(b'"f4"', b'"O4"'))
+    reply = sent(took_part, packed(offer()).replace(b'"f4"', b'"O4"'))
     assert isinstance(reply, Refused)
     assert reply.reason == "malformed"
 

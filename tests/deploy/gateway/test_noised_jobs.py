@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import Derived, Uploaded, pack_reply, read_reply
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
@@ -208,6 +208,6 @@ def test_what_is_derived_is_a_list_of_finite_numbers(values):
     "parts", [{"values": np.zeros(2)}, {"values": [0.0], "assurance": "grid-csprng"}, {}, 3]
 )
 def test_a_reply_with_another_upload_is_none(gateway, parts):
-    fields = wire.unpack(gateway.answer(pack_request(request(algorithm=STEPS))))
+    fields = wire.unpack(gateway.answer(packed(request(algorithm=STEPS))))
     with pytest.raises(WireError, match="no reply of a gateway"):
         read_reply(wire.pack(fields | {"upload": parts}))

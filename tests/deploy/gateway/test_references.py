@@ -11,9 +11,9 @@ import pytest
 from noiseworthy.data import datasets, files
 from noiseworthy.deploy.asking import seen_of
 from noiseworthy.deploy.gateway import holding as holdings
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, Seen, Uploaded, read_message
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.quantised import clipped_sum
@@ -79,12 +79,12 @@ def test_no_file_is_opened_by_a_name_that_was_sent(gateway, holding, silent, mon
 
 @pytest.mark.parametrize("part", ["mean", "directions"])
 def test_a_release_asked_again_with_other_numbers_is_a_conflict(gateway, silent, part):
-    first = gateway.answer(pack_request(request(**against())))
+    first = gateway.answer(packed(request(**against())))
     changed = getattr(numbers(), part).copy()
     changed.flat[-1] += np.float32(1e-3)
     other = numbers(**{part: changed})
     assert asked(gateway, request(**against(seen=other))).reason == "conflict"
-    assert gateway.answer(pack_request(request(**against()))) == first
+    assert gateway.answer(packed(request(**against()))) == first
     assert (len(silent), spent(gateway)[0]) == (1, 1)
 
 
@@ -188,7 +188,7 @@ def of_scenes() -> tuple[Seen, LinearModel]:
 
 def test_an_owner_computes_features_itself_and_has_numbers_of_public_ones_alone():
     seen, own = of_scenes()
-    sent = read_message(pack_request(request(task=SCATTERED, seen=seen, theta=np.zeros(15, np.float32))))
+    sent = read_message(packed(request(task=SCATTERED, seen=seen, theta=np.zeros(15, np.float32))))
     assert isinstance(sent, Request)
     assert sent.seen is not None
     held = Holding(IMAGES, np.arange(9) % 3, 3)

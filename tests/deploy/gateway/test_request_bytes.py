@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.asking import Asking
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import Request, read_message
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.local_work import Coins, LocalSteps, LocalWork, NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize
@@ -67,7 +67,7 @@ ASKED: dict[str, tuple[LocalWork | None, ClippingMode, str]] = {
 
 
 def digest(request: Request) -> str:
-    return hashlib.sha256(pack_request(request)).hexdigest()[:16]
+    return hashlib.sha256(packed(request)).hexdigest()[:16]
 
 
 def request(name: str, numbers: dict[str, Any]) -> Request:
@@ -84,7 +84,7 @@ def request(name: str, numbers: dict[str, Any]) -> Request:
 def test_the_bytes_of_every_work_are_those_of_before(name):
     wanted = request(name, WORKS[name])
     assert (digest(wanted), wanted.digest[:16], wanted.program[:16]) == DIGESTS[name]
-    read = read_message(pack_request(wanted))
+    read = read_message(packed(wanted))
     assert isinstance(read, Request)
     assert read.algorithm.name == name
 
@@ -112,7 +112,7 @@ def sent(asking: Asking) -> str:
     for t in range(ROUNDS):
         for client in (0, 1):
             one = asking.request(client, t, theta, deadline=1e9, head=None, received=t)
-            whole.update(pack_request(one))
+            whole.update(packed(one))
     return whole.hexdigest()[:16]
 
 

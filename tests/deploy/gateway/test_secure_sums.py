@@ -24,16 +24,16 @@ from noiseworthy.deploy.flower import exchange as module
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED, failed, opened
 from noiseworthy.deploy.flower.exchange import GridExchange
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.server import Ending, answer, listening
 from noiseworthy.deploy.gateway.shares_of_noise import hidden_by
 from noiseworthy.deploy.gateway.summands import Summand
 from noiseworthy.deploy.gateway.summing import MOST_RUNS, Releasing, read_roster
-from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
+from noiseworthy.deploy.gateway.sums import Summed, SumRequest
 from noiseworthy.deploy.rehearsal import made_up
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.summing import summed, terms_for
@@ -258,7 +258,7 @@ def test_a_gateway_whose_budget_is_spent_uploads_nothing(owners):
 
 def reply_of(gateway: Gateway, wanted, terms, message=None) -> Any:
     message = message or Collector(terms, gateway.sums.member.roster).start()["client 0"]
-    return read_reply(gateway.answer(pack_sum(SumRequest(message=message, request=wanted))))
+    return read_reply(gateway.answer(packed(SumRequest(message=message, request=wanted))))
 
 
 def test_rounds_that_are_not_of_the_release_are_refused_before_anything_is_paid(owners):
@@ -299,12 +299,12 @@ def test_the_oldest_of_many_open_rounds_is_forgotten(owners):
 
 def test_owners_without_secure_sums_refuse_them_by_name(gateway):
     wanted = request()
-    reply = read_reply(gateway.answer(pack_sum(SumRequest(message=b"", request=wanted))))
+    reply = read_reply(gateway.answer(packed(SumRequest(message=b"", request=wanted))))
     assert (reply.reason, reply.message) == (
         "not-allowed",
         "the owner's file has no [secure_sum]; nothing was spent",
     )
-    assert isinstance(read_reply(gateway.answer(pack_request(wanted))), Uploaded)
+    assert isinstance(read_reply(gateway.answer(packed(wanted))), Uploaded)
 
 
 def test_rosters_keys_and_colluders_that_were_not_approved_are_refused(tmp_path, holding, monkeypatch):
@@ -549,7 +549,7 @@ def test_shares_of_noise_that_are_not_sound_are_refused_before_anything_is_paid(
 
     def refusal(wanted, terms, weight=SHARES["client 0"]) -> str:
         message = Collector(terms, sharing.roster).start()["client 0"]
-        data = pack_sum(SumRequest(message=message, request=wanted, weight=weight))
+        data = packed(SumRequest(message=message, request=wanted, weight=weight))
         reply = read_reply(gateway.answer(data))
         return f"{reply.reason}: {reply.message}" if isinstance(reply, Refused) else ""
 

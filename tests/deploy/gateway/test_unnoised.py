@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Into, Refused, Uploaded, read_reply
-from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.unnoised import noise_of_sum
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
@@ -92,7 +92,7 @@ def test_the_server_draws_the_noise_that_was_promised_a_millionth_more(mechanism
 def test_it_leaves_once_and_no_copy_is_sealed(trusting):
     """Noise drawn anew over the same numbers would be another release of them."""
     wanted = request(into=into())
-    first = trusting.answer(pack_request(wanted))
+    first = trusting.answer(packed(wanted))
     steps = read_reply(first).upload.steps
     told = refusal(trusting, wanted)
     assert (told.reason, told.next) == ("conflict", 2)
@@ -129,8 +129,8 @@ def test_moments_need_a_grid_that_keeps_their_rows_at_right_angles(trusting):
 
 
 def test_an_upload_into_a_secure_sum_always_carries_noise_of_its_own(trusting):
-    from noiseworthy.deploy.gateway.sums import SumRequest, pack_sum
+    from noiseworthy.deploy.gateway.sums import SumRequest
 
-    reply = read_reply(trusting.answer(pack_sum(SumRequest(message=b"", request=request(into=into())))))
+    reply = read_reply(trusting.answer(packed(SumRequest(message=b"", request=request(into=into())))))
     assert isinstance(reply, Refused)
     assert spent(trusting) == (0, 0)

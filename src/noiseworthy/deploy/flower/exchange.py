@@ -13,8 +13,8 @@ from flwr.supercore.run import RunNotRunningException
 
 from noiseworthy.deploy.exchange import Answer, check_free
 from noiseworthy.deploy.flower.envelope import NO_GATEWAY, enclosed, opened
+from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.messages import About, Refused, read_reply
-from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.errors import GatewayError, WireError
 
 NodeId: TypeAlias = int

@@ -249,3 +249,25 @@ def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
+
+
+def known_keys(keys: Keys) -> dict[str, bytes]:
+    """Public keys of nodes in a folder, as PEM, by the names of their files.
+
+    Raises:
+        ConfigError: a file that is no key, or a key under two names.
+    """
+    found = {path.stem: public_key(path) for path in sorted((keys.folder / "nodes").glob("*.pub"))}
+    for name, key in found.items():
+        if (other := next(each for each, same in found.items() if same == key)) != name:
+            raise ConfigError(
+                f"{other}.pub and {name}.pub in {keys.folder / 'nodes'} hold one key; each owner has one of "
+                "its own, so remove the wrong file"
+            )
+    return found
+
+
+def key_in(folder: Path, name: str) -> bytes | None:
+    """The public key of a node's name in a deployment's folder; None without one."""
+    path = Keys(folder / "keys").node_public_key(name)
+    return public_key(path) if path.exists() else None

@@ -1,6 +1,6 @@
 """What a superlink does at the word of who holds its password: it knows keys, and begins runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -123,3 +123,24 @@ def orders_to(link: Link) -> Iterator[Orders]:
         ) from None
     finally:
         client.close()
+
+
+def register(orders: Orders, wanted: Mapping[str, bytes]) -> None:
+    """Have a superlink know these keys by these names, and forget all others.
+
+    So a key that was replaced, or removed, lets nobody in any more.
+
+    Args:
+        orders: to the superlink.
+        wanted: public keys as PEM, by name.
+
+    Raises:
+        GatewayError: it does not answer, or refuses.
+    """
+    there = orders.nodes()
+    for node in there:
+        if wanted.get(node.name) != node.key:
+            orders.unregister(node.number)
+    stay = {node.name for node in there if wanted.get(node.name) == node.key}
+    for name in wanted.keys() - stay:
+        orders.register(name, wanted[name])

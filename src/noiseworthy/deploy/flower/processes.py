@@ -160,8 +160,8 @@ class Local:
     def _register(self, link: Link) -> None:
         if self.insecure:
             return
-        from noiseworthy.deploy.flower.orders import orders_to
-        from noiseworthy.deploy.flower.registration import known_keys, register
+        from noiseworthy.deploy.flower.keys import known_keys
+        from noiseworthy.deploy.flower.orders import orders_to, register
 
         with orders_to(link) as orders:
             register(orders, known_keys(link.keys))

@@ -1,11 +1,13 @@
-"""Asking a gateway over its socket; needs no jax and sees no record."""
+"""Asking a gateway over its socket, by messages that no gateway makes; needs no jax and sees no record."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from noiseworthy.deploy.gateway import forwarding
-from noiseworthy.deploy.gateway.messages import Reply, Request, read_reply
-from noiseworthy.deploy.gateway.packing import pack_about, pack_request
+from noiseworthy.deploy.gateway import forwarding, wire
+from noiseworthy.deploy.gateway.framing import LARGEST
+from noiseworthy.deploy.gateway.messages import KINDS, LeaseRequest, Receipt, Reply, Request, read_reply
+from noiseworthy.deploy.gateway.models import ModelOffer
+from noiseworthy.deploy.gateway.sums import SumRequest
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class GatewayClient:
             GatewayError: nobody listens, or no answer in time.
             WireError: a request that no message can carry, or an answer that is none.
         """
-        return read_reply(self.forward(pack_request(request)))
+        return read_reply(self.forward(packed(request)))
 
     def about(self) -> Reply:
         """The owner's terms and how much is spent (`About`), or why it cannot tell.
@@ -46,3 +48,21 @@ class GatewayClient:
             GatewayError: nobody listens, or no answer in time.
         """
         return forwarding.forward(self.path, data, self.seconds)
+
+
+# Messages as bytes ------------------------------------------------------------------------------------
+
+
+def pack_about() -> bytes:
+    """The question for an owner's terms."""
+    return wire.pack({"kind": "about"})
+
+
+def packed(message: Request | SumRequest | Receipt | LeaseRequest | ModelOffer) -> bytes:
+    """What may be asked of a gateway beside its terms, as bytes.
+
+    Raises:
+        WireError: parameters that no message can carry.
+    """
+    kind = next(kind for kind, (_, name) in KINDS.items() if name == type(message).__name__)
+    return wire.pack({"kind": kind, **message.model_dump()}, most=LARGEST)

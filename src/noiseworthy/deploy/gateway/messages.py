@@ -258,13 +258,13 @@ def read_message(data: bytes) -> Message:
     kind = fields.pop("kind", None) if isinstance(fields, dict) else None
     if kind == "about" and not fields:
         return "about"
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
-    module, name = _KINDS[kind]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise WireError(f"this is no request; its kind must be one of {', '.join(KINDS)} or about")
+    module, name = KINDS[kind]
     return _validated(getattr(import_module(f"noiseworthy.deploy.gateway.{module}"), name), fields)
 
 
-_KINDS = {
+KINDS = {
     "release": ("messages", "Request"),
     "receipt": ("messages", "Receipt"),
     "lease": ("messages", "LeaseRequest"),

@@ -9,7 +9,6 @@ from pydantic import ConfigDict
 
 from noiseworthy._tables import Table
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.messages import HeadText, Request
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.methods.wire import Size
@@ -54,11 +53,6 @@ class Summed(Table):
 
     message: bytes
     head: HeadText
-
-
-def pack_sum(asked: SumRequest) -> bytes:
-    """A message of a secure sum as bytes."""
-    return wire.pack({"kind": "sum", **asked.model_dump()}, most=LARGEST)
 
 
 def subject_of(request: Request) -> str:

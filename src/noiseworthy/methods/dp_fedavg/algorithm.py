@@ -13,27 +13,29 @@ with a condition (docs/theory/fu.md#clipping-modes).
 The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing to the sensitivity.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import equinox as eqx
 import numpy as np
+from jax.random import fold_in
 
-from noiseworthy._jax import Array, jax, jnp
+from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy._keys import Purpose, named_key, schedule_generator
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
 from noiseworthy.methods.conditions import check_condition
-from noiseworthy.methods.dp_fedavg.in_span import moved_in_span
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
-from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.methods.local import Memory, Numbers, clip_whole
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
-from noiseworthy.methods.span import Spanned
+from noiseworthy.methods.span import Direction, Spanned, Walk
 from noiseworthy.plans import local_work
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 
 class DPFedAvg(NoisedUploads, LocalSteps):
@@ -107,6 +109,38 @@ class DPFedAvg(NoisedUploads, LocalSteps):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model moved by the weighted updates."""
         return ServerState(state.theta + total, state.round + 1)
+
+
+def moved_in_span(
+    work: LocalSteps,
+    theta: Array,
+    held: Spanned,
+    size: Array,
+    key: Array,
+    count: Numbers,
+    eta: Callable[[Array], Array],
+) -> Array:
+    """`LocalSteps.moved` of a linear model in the span of the records, where simulation finds that cheaper.
+
+    Arguments as there, and the same up to float rounding.
+
+    Guarantee: what records moved has norm at most C times the sum of the step sizes in mode C, at most C in
+    mode D, float32 rounding included; ridge adds what is public.
+    """
+    clip_norm = jnp.asarray(work.clip_norm)
+    walk = Walk(cast("LinearModel", work.task), held, theta)
+
+    def against(j: Array, slopes: Array) -> Direction:
+        if work.clipping not in ("C", "D"):
+            return walk.clipped_sum(slopes, clip_norm, work.norm, size.astype(slopes.dtype))
+        mean = walk.mean(slopes, work.batch_size, fold_in(key, j))
+        return mean.clipped(clip_norm) if work.clipping == "C" else mean
+
+    own, public = walk.moved(walk.run(jnp.asarray(count), eta, against))
+    if work.clipping == "C":  # the norm of a step is known up to rounding, the sum of steps is held exactly
+        reach = lax.fori_loop(0, count, lambda j, total: total + eta(j), jnp.zeros((), theta.dtype))
+        return public + clip_whole(own, clip_norm * reach, work.norm)
+    return clip_whole(public + own, clip_norm, work.norm) if work.clipping == "D" else public + own
 
 
 def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:

@@ -23,9 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.constants import stated_values
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem, stated_values
 
 CONSTANT_NAMES = (
     "smoothness", "strong_convexity", "gradient_bound", "initial_distance_sq", "heterogeneity",

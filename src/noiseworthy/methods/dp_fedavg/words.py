@@ -23,7 +23,6 @@ from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.words import Course, Record, Term
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
-from noiseworthy.plans.vacuous import unless_noise
 
 
 def training(problem: Problem, setting: Setting) -> str:
@@ -49,7 +48,7 @@ def outcome_of(
     if is_vacuous(problem, bound, given, most):
         until = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
         needed = f"it recommends nothing up to {until:.3g} iterations, of which {most} are allowed"
-        return unless_noise(needed, compared)
+        return say.unless_noise(needed, compared)
     more = f"{problem.sensitivity.unit}s"
     return (
         f"Do not train: the noise outweighs the gain ({compared}, best of {most} iterations); "

@@ -46,9 +46,8 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.constants import stated_values
 from noiseworthy.methods.dp_pasgd.table import LossShape
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem, stated_values
 
 REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
 NOISE_DIMENSION = "noise_dimension"
@@ -122,14 +121,6 @@ class AveragingBound:
         floor = self._floor(self._drift(local_steps, mean_variance), mean_variance)
         # expm1, because 1 - (1 - eta lambda)^K is mostly rounding where K eta lambda is small
         return np.exp(log_left) * self.initial_gap - np.expm1(log_left) * floor
-
-    def average_at(
-        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
-    ) -> NDArray[np.float64]:
-        """The bound on the mean of E L(theta_k) - L* over k = 1..K, of the broadcast shape; K >= 1."""
-        k = np.asarray(iterations, float)
-        start = (1 - self._rate) * self.initial_gap / (self._rate * k)
-        return start + self._floor(self._unweighted(local_steps, mean_variance), mean_variance)
 
     def printed_at(
         self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike

@@ -1,5 +1,6 @@
 """What is said of DP-PASGD and its plans: outcome and notes, why a setting is refused, and in every view."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods import phrases as say
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting
-from noiseworthy.methods.words import Course, Noised, Record, Term, Words
+from noiseworthy.methods.fedsgd_dpc import words as fedsgd_dpc
+from noiseworthy.methods.words import Course, Noised, Record, Term
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
-from noiseworthy.plans.vacuous import unless_noise
 
 # The outcome ------------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ def outcome_of(problem: Problem, found: Setting, start: float, trains: bool, vac
         against = "" if found.value < start else ", as stated, although the bound advises against it"
         return f"{training(problem, found.total_iterations, found.local_steps)}{against}; {compared}."
     if vacuous:
-        return unless_noise("no K and no step size of those considered gains anything", compared)
+        return say.unless_noise("no K and no step size of those considered gains anything", compared)
     return (
         f"Do not train: no affordable setting has a bound below that of the start (best {compared}); "
         "raise epsilon or the [resources] budget, or add records."
@@ -231,7 +232,8 @@ def _means(plan: Record, noise: str) -> str:
     )
 
 
-WORDS = Words(
+WORDS = replace(
+    fedsgd_dpc.WORDS,
     called="DP-PASGD",
     terms={
         "rounds": Term("R", "rounds R", "rounds R"),
@@ -253,8 +255,6 @@ WORDS = Words(
         "The server sees only the last model of every round. The claim holds even for somebody who sees "
         "every step, so that against the server it has a margin.",
     ),
-    when=lambda plan: "",
-    coins=lambda plan: (),
     noised=Noised(
         what=_EVERY_STEP,
         release=_STEP,
@@ -276,8 +276,6 @@ WORDS = Words(
         ),
         counted="Steps that a record is in are counted per client (the most of any of its records)",
     ),
-    chooses=lambda plan: False,
-    alike="",
     baseline="τ = 1 is DP-SGD.",
     courses={
         **say.ALONG_ROUNDS,
@@ -289,6 +287,5 @@ WORDS = Words(
         ),
     },
     curve=lambda plan, work: f"τ = {work:g}",
-    knows="",
     online=say.all_online,
 )

@@ -16,22 +16,23 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 """
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from jax.random import fold_in
 
 from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
-from noiseworthy.methods.dp_scaffnew.in_span import moved_in_span
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
-from noiseworthy.methods.local import Numbers
+from noiseworthy.methods.local import Numbers, clip_whole
 from noiseworthy.methods.making import as_float, trainable
-from noiseworthy.methods.span import Spanned
+from noiseworthy.methods.span import Direction, Spanned, Walk
 from noiseworthy.plans.local_work import Coins
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
 
 
 class DPScaffNew(NoisedUploads, LocalSteps):
@@ -77,6 +78,26 @@ class DPScaffNew(NoisedUploads, LocalSteps):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The common model moved by the mean update."""
         return ServerState(state.theta + total, state.round + 1)
+
+
+def moved_in_span(
+    work: LocalSteps, theta: Array, memory: Control, held: Spanned, key: Array, count: Numbers
+) -> tuple[Array, Control]:
+    """`LocalSteps.moved` of a linear model in the span of the records, where simulation finds that cheaper.
+
+    Arguments as there, and the same up to float rounding.
+    """
+    lead, step = work.step / work.probability, jnp.asarray(work.step)
+    variate = memory.variate + (theta - memory.reached) / lead
+    walk = Walk(cast("LinearModel", work.task), held, theta, pull=variate)
+
+    def against(j: Array, slopes: Array) -> Direction:
+        return walk.mean(slopes, work.batch_size, fold_in(key, j))
+
+    own, public = walk.moved(walk.run(jnp.asarray(count), lambda _: step, against))
+    change = own + public
+    update = clip_whole(change - lead * variate, work.clip_norm, work.norm)
+    return update, Control(variate, theta + change)
 
 
 def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:

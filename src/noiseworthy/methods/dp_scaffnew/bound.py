@@ -26,8 +26,7 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.constants import stated_values
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem, stated_values
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.calibration import unit_noise
 

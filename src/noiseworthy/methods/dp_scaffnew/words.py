@@ -1,8 +1,11 @@
 """What is said of DP-ScaffNew: T iterations, with communication where public coins say so."""
 
+from dataclasses import replace
+
 from noiseworthy._wording import about, count, number
 from noiseworthy.methods import phrases as say
-from noiseworthy.methods.words import Key, Record, Term, Words
+from noiseworthy.methods.fedsgd_dpc import words as fedsgd_dpc
+from noiseworthy.methods.words import Key, Record, Term
 
 AXIS = "iterations"
 """Along which the bound is drawn."""
@@ -59,7 +62,8 @@ def _coins(plan: Record) -> tuple[str, ...]:
     )
 
 
-WORDS = Words(
+WORDS = replace(
+    fedsgd_dpc.WORDS,
     called="DP-ScaffNew",
     terms={
         "iterations": say.ITERATIONS,
@@ -74,16 +78,10 @@ WORDS = Words(
     decays="local steps",
     clipped=say.clipped_by_mode,
     means=_means,
-    beyond=(),
     when=lambda plan: ", and when the coins make clients communicate" if _has_coins(plan) else "",
     coins=_coins,
-    noised=say.UPLOADS,
-    chooses=lambda plan: False,
-    alike="",
-    baseline="",
     courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
     curve=lambda plan, work: f"p = {work:.3g}",
-    knows="",
     online=lambda asked, clients: (
         "all clients online at every communication, each with a correction that it keeps"
     ),

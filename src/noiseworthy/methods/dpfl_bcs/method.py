@@ -125,7 +125,7 @@ def _constants(question: Question, name: str, problem: Problem) -> dict[str, Con
     return local_constants(question, name, from_bounds, "smoothness and strong_convexity")
 
 
-def leaves_free(table: SelectionTable) -> bool:
+def leaves_free(table: SelectionTable | RivalTable) -> bool:
     """Whether the step size is left open."""
     return table.step_size == "auto"
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.methods.constants import stated_values
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem, stated_values
 
 CONSTANT_NAMES = (
     "smoothness", "strong_convexity", "gradient_bound", "initial_distance_sq", "heterogeneity",

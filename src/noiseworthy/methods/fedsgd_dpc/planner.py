@@ -13,13 +13,13 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
+from noiseworthy.methods.phrases import BY_TRIAL, unless_noise
 from noiseworthy.methods.selection import cohort
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import check_length
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem, Sketch
 from noiseworthy.plans.stages import Pilot
-from noiseworthy.plans.vacuous import BY_TRIAL, unless_noise
 
 CITATION = (
     "Zhou et al., optimizing the numbers of queries and replies in federated learning with differential "

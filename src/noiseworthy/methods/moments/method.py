@@ -8,6 +8,7 @@ import numpy as np
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside
 from noiseworthy.methods.base import Method, made_by, never, one_gradient, wired_by
+from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.methods.moments.scale import RecordScale, check_task, stated
 from noiseworthy.methods.moments.table import MomentsTable
 from noiseworthy.methods.moments.words import WORDS
@@ -116,11 +117,6 @@ SHAPE = Shape(
 # Beside a fixed setting: of all clients in one round, with a ridge as large as the noise --------------
 
 
-def place(plan: Plan) -> tuple[float, float]:
-    """One round of all clients."""
-    return plan.rounds, plan.clients_per_round
-
-
 def cells(beside: Beside) -> list[Plan]:
     """The setting that nobody planned: a whole step, and a ridge of the norm of the noise.
 
@@ -139,7 +135,7 @@ def cells(beside: Beside) -> list[Plan]:
     return [made.weighed(plan.weighting)]
 
 
-AXES = Axes(across="rounds", series="clients_per_round", place=place, cells=cells, papers={})
+AXES = Axes(across="rounds", series="clients_per_round", place=fedsgd_dpc.place, cells=cells, papers={})
 
 METHOD = Method(
     name="moments", table=MomentsTable, only=None, answer=answer, check=check, leaves_free=leaves_free,

@@ -30,7 +30,7 @@ from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.algorithm import make as make_fedsgd
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
-from noiseworthy.methods.mr_mtl.local import moved, share
+from noiseworthy.methods.mr_mtl.wire import moved, share
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch

@@ -1,4 +1,7 @@
-"""MR-MTL at owners: a gradient at the owner's own model, which stays there and moves by its noised part."""
+"""MR-MTL at owners: a gradient at the owner's own model, which stays there and moves by its noised part.
+
+How it moves is the same in simulation.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from noiseworthy._jax import Array, jnp
-from noiseworthy.methods.mr_mtl.local import moved, share
+from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.rows import OneSum, gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
 from noiseworthy.privacy.uploads import Upload
@@ -53,6 +56,28 @@ class OwnGradient(OneSum):
         noised = self.total.of(gradient_rows(self.task, np.asarray(memory), batch, self.total))
         values = jnp.asarray(noised.values, jnp.float32)
         return noised, moved(memory, values, self.theta, self.step, self.task.ridge, self.share)
+
+
+def share(step: Numbers | float, pull: Numbers | float) -> Array:
+    """kappa = min(1, eta lambda), the share of the way to the mean that a reply draws an owner's model."""
+    # A larger share would swing around the mean, and one above 2 lead away from it for good.
+    return jnp.minimum(1.0, jnp.asarray(step) * pull)
+
+
+def moved(
+    own: Array, noised: Numbers, mean: Numbers, step: Numbers | float, ridge: float, kappa: Numbers | float
+) -> Array:
+    """The owner's model after a reply: own - step (noised + ridge own) - kappa (own - mean), shape (p,).
+
+    Args:
+        own: theta_m, at which the gradient was taken.
+        noised: g_hat, with the noise that it is uploaded with.
+        mean: theta, as the server sent it.
+        step: eta.
+        ridge: of the task.
+        kappa: from `share`.
+    """
+    return own - step * (noised + ridge * own) - kappa * (own - mean)
 
 
 def _work(plan: Plan, client: int, t: int) -> MrMtlWork:

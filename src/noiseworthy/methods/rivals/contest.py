@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from noiseworthy.methods.contest import Entrant
+from noiseworthy.methods.base import Entrant
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.methods.mr_mtl.table import MrMtlTable
 from noiseworthy.methods.rivals.planner import RIVALS

@@ -15,7 +15,7 @@ from noiseworthy.methods.rivals import contest, planner
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.methods.rivals.table import RivalName, RivalTable
 from noiseworthy.methods.rivals.words import WORDS
-from noiseworthy.methods.space import Free, GradientScale, Keys, Setting
+from noiseworthy.methods.space import Free, GradientScale, Setting
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -61,11 +61,6 @@ def _step(table: RivalTable) -> StepSize:
     return StepSize(table.step_size, decay(table.step_decay))
 
 
-def leaves_free(table: RivalTable) -> bool:
-    """Whether the step size is left open."""
-    return table.step_size == "auto"
-
-
 def asks_as_told(table: RivalTable) -> bool:
     """Whether clients are asked as often as DPFL-BCS would ask them."""
     return table.selection == "biased"
@@ -94,13 +89,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     return replace(made, averaging=free.averaging_of(setting))
 
 
-SPACE = replace(
-    fedsgd_dpc.SPACE,
-    keys=Keys(rounds="rounds", work=None, most=None, own=("personal_step_size",)),
-    levers=frozenset({"momentum", "decay"}),
-    plan=plan,
-)
-SHAPE = fedsgd_dpc.SHAPE
+SPACE = replace(dpfl_bcs.SPACE, keys=replace(dpfl_bcs.SPACE.keys, own=("personal_step_size",)), plan=plan)
 
 _APART = ("pfa", "privatefl")
 """Whose replies are combined otherwise or hold something else: each is made in a file of its own."""
@@ -114,10 +103,11 @@ _READS = {
 def _method(name: RivalName) -> Method[RivalTable]:
     return Method(
         name=name, table=RivalTable, only=RIVALS[name].only, answer=answer, check=check,
-        leaves_free=leaves_free, tells_clients_apart=asks_as_told, takes_heterogeneity=asks_as_told,
+        leaves_free=dpfl_bcs.leaves_free, tells_clients_apart=asks_as_told, takes_heterogeneity=asks_as_told,
         by_rule=None, stages=(), local_step=one_gradient,
         make=made_by(f"rivals.{name if name in _APART else 'alike'}"), words=WORDS[name],
-        wire=wired_by("rivals.wire" if name == "privatefl" else "fedsgd_dpc.wire"), space=SPACE, shape=SHAPE,
+        wire=wired_by("rivals.wire" if name == "privatefl" else "fedsgd_dpc.wire"), space=SPACE,
+        shape=fedsgd_dpc.SHAPE,
         axes=dpfl_bcs.AXES, for_owners=False, held_against=contest.entrants,
         reads=_READS.get(name, "it stands for its paper, with the noise of single uploads"),
         shows="it stands for its paper, whose cohorts are public",

@@ -13,7 +13,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
-from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once
+from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once, least_noise
 from noiseworthy.privacy.mechanisms.currencies import Real
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def _poisson_unit_noise(
     epsilon: float, delta: float, releases: int, sampling_rate: float, settled: bool = True
 ) -> float:
     """Std per unit of the *sampled* sensitivity C/(q n), guesses: a coarse grid, there Bu et al. 2020."""
-    from noiseworthy.privacy.least_noise import least_noise
     from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
     # q sqrt(k (e^(mu^2) - 1)) = mu(epsilon, delta), solved for 1 / mu

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
-from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once
+from noiseworthy.privacy.mechanisms.analysis import (
+    TOLERANCE,
+    Analysis,
+    Counts,
+    Looser,
+    Ratios,
+    each_once,
+    least_noise,
+)
 from noiseworthy.privacy.mechanisms.currencies import Real
 
 if TYPE_CHECKING:
@@ -103,7 +111,6 @@ def _epsilon(shift: float, uploads: float, delta: float) -> float:
 @lru_cache(maxsize=65536)
 def _unit_noise(epsilon: float, delta: float, uploads: float) -> float:
     from noiseworthy.privacy.laplace import laplace_epsilon
-    from noiseworthy.privacy.least_noise import TOLERANCE, least_noise
 
     releases = int(uploads)
     basic = releases / epsilon
