@@ -26,7 +26,7 @@ from noiseworthy.deploy.gateway.messages import (
 )
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.deploy.gateway.runs import Runs, turn
+from noiseworthy.deploy.gateway.runs import Runs
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError

@@ -17,7 +17,6 @@ from pydantic import Field
 from noiseworthy._tables import Table, checked, read_toml
 from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, Accepted, Gateway
 from noiseworthy.deploy.gateway.messages import Request, pack_reply
-from noiseworthy.deploy.gateway.runs import turn
 from noiseworthy.deploy.gateway.shares_of_noise import as_drawn, hidden_by, shared
 from noiseworthy.deploy.gateway.summands import leaves_as_drawn
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
