@@ -231,11 +231,11 @@ class Federation:
 
     @property
     def content(self) -> str:
-        """SHA-256 over all records and tests, as private as they are; empty where records are in files."""
+        """SHA-256 over all records and tests, as private as they are; empty where clients lie in files."""
         digest = hashlib.sha256()
         for array in (self.x, self.y, self.sizes, self.test_x, self.test_y):
             whole = array.rows if isinstance(array, Ragged) else array
-            if isinstance(whole, np.memmap):
+            if whole is not array and isinstance(whole, np.memmap):
                 return ""
             digest.update(f"{whole.dtype} {whole.shape} ".encode())
             digest.update(np.ascontiguousarray(whole).data)
