@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -110,20 +111,21 @@ def test_values_are_added_to_a_sweep_and_another_study_is_refused(study, trained
             nw.sweep(study, {"privacy.epsilon": [2]}, "swept", **other)
 
 
-def test_variants_of_records_that_were_changed_stand_in_no_table_together(tmp_path):
+def test_variants_of_records_that_were_changed_stand_in_no_table_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     arrays = {"x": rng.random((80, 3)), "label": np.tile([0, 1], 40), "client": np.repeat(["a", "b"], 40)}
-    np.savez(tmp_path / "wards.npz", **arrays)
-    (tmp_path / "wards.toml").write_text(
+    np.savez("wards.npz", **arrays)
+    Path("wards.toml").write_text(
         '[federation]\ndata = "wards.npz"\nclasses = [0, 1]\n'
         '[privacy]\nmechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-5\nclip_norm = 1.0\n'
         "[algorithm]\nrounds = 3\nclients_per_round = 2\nstep_size = 1.0\n[task]\nnormalise = true\n"
     )
-    table = nw.sweep(tmp_path / "wards.toml", {"privacy.epsilon": [1]}, "swept").table
-    assert len(nw.sweep(tmp_path / "wards.toml", {"privacy.epsilon": [1]}, "swept").table) == len(table) == 1
-    np.savez(tmp_path / "wards.npz", **{name: array[:-10] for name, array in arrays.items()})
+    table = nw.sweep("wards.toml", {"privacy.epsilon": [1]}, "swept").table
+    assert len(nw.sweep("wards.toml", {"privacy.epsilon": [1]}, "swept").table) == len(table) == 1
+    np.savez("wards.npz", **{name: array[:-10] for name, array in arrays.items()})
     with pytest.raises(ResumeError, match="was trained on other records"):
-        nw.sweep(tmp_path / "wards.toml", {"privacy.epsilon": [1, 4]}, "swept")
+        nw.sweep("wards.toml", {"privacy.epsilon": [1, 4]}, "swept")
 
 
 def test_a_variant_that_cannot_be_planned_is_a_row_with_the_reason(study):
