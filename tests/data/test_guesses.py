@@ -194,6 +194,15 @@ def test_which_date_is_meant_is_left_to_the_owner():
 
 
 @pytest.mark.parametrize(
+    ("stated", "roles"),
+    [(("site", None), {"site": "label"}), ((None, "class"), {"class": "client", "y": "label"})],
+)
+def test_a_column_that_is_stated_as_one_is_not_guessed_as_the_other(stated, roles):
+    table = {"site": cells("1", "2"), "class": cells("0", "1"), "y": cells("4", "5")}
+    assert {one.name: one.stated["role"] for one in guesses(table, *stated) if "role" in one.stated} == roles
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ((None, None), r"--label COLUMN, one of a, b"),

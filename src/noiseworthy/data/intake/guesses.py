@@ -87,22 +87,22 @@ def guesses(table: Mapping[str, NDArray], label: str | None, client: str | None)
         ConfigError: columns that the table does not have, no column that is called like a label, or a table
             without records.
     """
-    label = _role("--label", label, _LABELS, table)
-    client = _role("--client", client, _CLIENTS, table)
+    label = _role("--label", label, _LABELS, table, client)
+    client = _role("--client", client, _CLIENTS, table, label)
     if label is None:
         raise ConfigError(f"say which column is to be predicted: --label COLUMN, one of {', '.join(table)}")
     if label == client:
         raise ConfigError(f"--label and --client must be two columns, got {label!r} for both")
     if not any(values.size for values in table.values()):
-        raise ConfigError(
-            "the table has names and no records; init tells by cells what columns are: add some"
-        )
+        raise ConfigError("the table has names and no records, which tell init what columns are: add some")
     return [_guess(name, values, label, client) for name, values in table.items()]
 
 
-def _role(option: str, stated: str | None, usual: Sequence[str], names: Mapping[str, Any]) -> str | None:
+def _role(
+    option: str, stated: str | None, usual: Sequence[str], names: Mapping[str, Any], other: str | None
+) -> str | None:
     if stated is None:
-        return next((name for known in usual for name in names if name.lower() == known), None)
+        return next((one for known in usual for one in names if one.lower() == known and one != other), None)
     if stated not in names:
         raise ConfigError(
             f"{option} must be a column of the table, got {stated!r}; it has {', '.join(names)}; of a csv or "
