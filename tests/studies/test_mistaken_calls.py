@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,9 @@ def test_a_planned_study_and_its_file_are_shown_in_two_lines(planned, tmp_path):
     digest, plan = planned.file.digest, planned.plan
     shown = f"plan {digest[:12]}: fedsgd-dpc\n{plan.outcome}"
     assert (repr(planned), repr(nw.load_plan(str(planned.file.save(tmp_path))))) == (shown, shown)
+    assert repr(plan) == f"plan by fedsgd-dpc: {plan.outcome}"
+    run = nw.train(plan, *planned.prepared.trained(), seeds=[0, 1], evaluations=1)
+    assert re.fullmatch(r"Run of \d+ rounds and 2 seeds: test loss [\d.]+, score [\d.]+", repr(run))
 
 
 @pytest.mark.parametrize(("clients", "said"), [(2.5, "whole number, got 2.5"), (0, "at least 1, got 0")])

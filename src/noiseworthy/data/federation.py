@@ -331,9 +331,7 @@ def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
                 raise TypeError
             array = np.atleast_1d(np.asarray(values, np.float32))
     except (TypeError, ValueError):
-        raise DataError(
-            f"{what} that are not numbers of one shape; encode text and pad lists first"
-        ) from None
+        raise DataError(f"{what} that are not numbers of one shape; encode text, pad lists first") from None
     if np.ma.is_masked(values) or not np.all(np.isfinite(array)):
         raise DataError(f"{what} that are NaN or infinite, or masked; impute or drop those records first")
     return array

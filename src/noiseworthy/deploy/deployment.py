@@ -191,9 +191,7 @@ def check_asked(file: PlanFile, about: About) -> None:
     check_trust(file.plan)
     facts, name = file.made_for["facts"], about.client
     if "record_shape" not in facts or name not in facts["clients"]:
-        raise GatewayError(
-            f"the plan was not made for records of {name!r}; take the one that asks this owner"
-        )
+        raise GatewayError(f"the plan was not made for records of {name!r}; take one that asks this owner")
     place = facts["clients"].index(name)
     size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
     labels = file.made_for["study"]["federation"].get("classes")

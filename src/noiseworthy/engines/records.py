@@ -33,6 +33,10 @@ class Trajectory:
     uploads: NDArray[np.int64]
     memory: Kept | None = None
 
+    def __repr__(self) -> str:
+        reached = f"test loss {self.final_loss.mean():.4g}, score {self.final_accuracy.mean():.3g}"
+        return f"{type(self).__name__} of {self.rounds[-1]} rounds and {len(self.loss)} seeds: {reached}"
+
     @property
     def final_loss(self) -> NDArray[np.float64]:
         """Test loss after the last round, shape (S,)."""

@@ -145,6 +145,9 @@ class Plan:
     moments: SecondMoments | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
     pull: float = field(default=0.0, metadata=LEFT_OUT_IF_DEFAULT)
 
+    def __repr__(self) -> str:
+        return f"plan by {self.algorithm}: {self.outcome}"
+
     @property
     def train(self) -> bool:
         """Whether training is worth its noise."""

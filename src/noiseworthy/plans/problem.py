@@ -48,9 +48,7 @@ def stated_values(constants: Mapping[str, Constant], required: Sequence[str]) ->
         InvalidInput: a constant that is missing; a smoothness or strong convexity out of range.
     """
     if missing := [name for name in required if name not in constants]:
-        raise InvalidInput(
-            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
-        )
+        raise InvalidInput(f"the bound needs the constants {', '.join(missing)}; state them in [constants]")
     value = {name: float(constant.value) for name, constant in constants.items()}
     smoothness = check.positive("smoothness", value["smoothness"]).item()
     mu = check.positive("strong_convexity", value["strong_convexity"], remedy="add a ridge term").item()

@@ -30,7 +30,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.networks import check_fits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(Trajectory):
     """Trainings of one plan, one per seed.
 
