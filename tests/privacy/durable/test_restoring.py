@@ -56,6 +56,18 @@ def test_a_backup_holds_what_lies_in_the_log_while_somebody_writes(books, path, 
         assert ledger.head == books.ledger.head
 
 
+def test_a_backup_by_a_link_to_the_ledger_holds_what_lies_in_its_log(books, path, copy):
+    """It held nothing that was paid since the gateway last rested, and was called verified."""
+    link = path.with_name("link.sqlite")
+    link.symlink_to(path)
+    books.ledger.settle()
+    books.ask(1)
+    with read_ledger(link) as ledger:
+        back_up(ledger, copy)
+    with read_ledger(copy) as found:
+        assert (statement(found)[0].spent, found.head) == (1, books.ledger.head)
+
+
 def test_a_backup_replaces_no_file(books, copy):
     copy.write_text("of last year")
     with pytest.raises(LedgerError, match=r"copy\.sqlite exists; name another file"):

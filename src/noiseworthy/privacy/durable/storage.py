@@ -84,7 +84,7 @@ def make_private(path: Path) -> None:
         LedgerError: another user's files.
     """
     with named_errors(path):
-        for file in files_of(path):
+        for file in files_of(path.resolve()):
             file.chmod(0o600)
 
 
