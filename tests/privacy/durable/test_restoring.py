@@ -263,6 +263,17 @@ def test_the_witness_knows_of_a_release_before_it_is_made(path, witness):
         assert [file.name for file in witness.parent.iterdir()] == ["witness.json"]
 
 
+def test_a_link_to_a_witness_goes_on_to_lead_to_the_other_disk(path, witness):
+    """It was replaced by a file on the ledger's own disk, and the other one was told nothing."""
+    link = path.with_name("witness.json")
+    link.symlink_to(witness)
+    with (books := watched(path, link)).ledger:
+        books.ask(1)
+        assert link.is_symlink()
+        assert json.loads(witness.read_text())["head"] == str(books.ledger.head)
+        assert [file.name for file in witness.parent.iterdir()] == ["witness.json"]
+
+
 def test_a_copy_that_was_put_back_by_hand_lacks_what_the_witness_saw(path, witness, copy):
     with (books := watched(path, witness)).ledger:
         books.ledger.settle()
