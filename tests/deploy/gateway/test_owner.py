@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import stat
@@ -127,6 +128,21 @@ def test_records_beside_the_owners_file_are_found_from_anywhere(load, tmp_path, 
     assert load(text).federation.data == str(tmp_path / "own.csv")
     (tmp_path / "own.csv").unlink()
     assert load(text).federation.data == "own.csv"
+
+
+def test_a_node_reads_the_file_though_it_may_not_look_where_the_records_are(load, monkeypatch):
+    """As the units have it, which take homes and records from the node's sight: no node began."""
+    look = os.stat
+
+    def out_of_sight(path, *options, **named):
+        if str(path).startswith("/home/ward"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, *options, **named)
+
+    monkeypatch.setattr(os, "stat", out_of_sight)
+    table = '[federation]\ndata = "/home/ward/records.csv"\nclients = 1\nclasses = ["no", "yes"]\n'
+    owner = load(re.sub(r"(?m)^\[federation\].*\ndata.*\n", table, FILE))
+    assert owner.federation.data == "/home/ward/records.csv"
 
 
 def test_all_mistakes_of_an_owner_are_told_at_once(load):
