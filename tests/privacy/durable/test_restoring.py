@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -120,6 +121,18 @@ def test_a_restored_ledger_pays_for_nothing_until_it_is_accepted(put_back, path)
         put_back.ask(2)
     assert not put_back.ledger.accepted
     assert shares(path) == [TENTH, 0]
+
+
+def test_what_root_puts_back_belongs_to_whom_its_folder_belongs_to(books, path, copy, monkeypatch):
+    """A gateway could not open its ledger, and was advised to name another, of which nothing is spent."""
+    back_up(books.ledger, copy)
+    books.ledger.close()
+    gone(path)
+    given = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", lambda file, user, group: given.append((file.parent, user, group)))
+    restore(copy, path)
+    assert given == [(path.parent, path.parent.stat().st_uid, -1)]
 
 
 def test_a_file_that_was_cut_to_nothing_becomes_no_ledger_by_being_accepted(tmp_path):
