@@ -198,6 +198,15 @@ def test_memory_comes_back_bit_by_bit_and_for_its_run_and_owner_alone(tmp_path):
         assert Memories(tmp_path / "m", other).recall(run, FRESH).release == 0
 
 
+def test_owners_of_one_ledger_share_no_memory_whatever_they_are_called(gateway_of):
+    """One's control variate, which carries no noise, went into the update that another one paid for."""
+    called = [{"data_set": "wards/1", "client": "north"}, {"data_set": "wards", "client": "1/north"}]
+    one, other = (gateway_of(owner=names).memories for names in called)
+    one.keep("run", 1, jnp.ones(3))
+    assert other.recall("run", jnp.zeros(3)).release == 0
+    assert one.recall("run", jnp.zeros(3)).release == 1
+
+
 def test_memory_is_private(tmp_path):
     Memories(tmp_path / "m", "a").keep("run", 1, FRESH)
     (file,) = (tmp_path / "m").iterdir()
