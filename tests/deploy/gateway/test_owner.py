@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import stat
@@ -129,6 +130,21 @@ def test_records_beside_the_owners_file_are_found_from_anywhere(load, tmp_path, 
     assert load(text).federation.data == "own.csv"
 
 
+def test_a_node_reads_the_file_though_it_may_not_look_where_the_records_are(load, monkeypatch):
+    """As the units have it, which take homes and records from the node's sight: no node began."""
+    look = os.stat
+
+    def out_of_sight(path, *options, **named):
+        if str(path).startswith("/home/ward"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, *options, **named)
+
+    monkeypatch.setattr(os, "stat", out_of_sight)
+    table = '[federation]\ndata = "/home/ward/records.csv"\nclients = 1\nclasses = ["no", "yes"]\n'
+    owner = load(re.sub(r"(?m)^\[federation\].*\ndata.*\n", table, FILE))
+    assert owner.federation.data == "/home/ward/records.csv"
+
+
 def test_all_mistakes_of_an_owner_are_told_at_once(load):
     with pytest.raises(ConfigError) as caught:
         load(FILE.replace("epsilon = 4.0", "epsilon = -1.0").replace("[files]", "[filse]"))
@@ -180,6 +196,15 @@ def test_memory_comes_back_bit_by_bit_and_for_its_run_and_owner_alone(tmp_path):
     assert [np.asarray(leaf).tobytes() for leaf in back] == [np.asarray(leaf).tobytes() for leaf in kept]
     for other, run in (("b", "run"), ("a", "other")):
         assert Memories(tmp_path / "m", other).recall(run, FRESH).release == 0
+
+
+def test_owners_of_one_ledger_share_no_memory_whatever_they_are_called(gateway_of):
+    """One's control variate, which carries no noise, went into the update that another one paid for."""
+    called = [{"data_set": "wards/1", "client": "north"}, {"data_set": "wards", "client": "1/north"}]
+    one, other = (gateway_of(owner=names).memories for names in called)
+    one.keep("run", 1, jnp.ones(3))
+    assert other.recall("run", jnp.zeros(3)).release == 0
+    assert one.recall("run", jnp.zeros(3)).release == 1
 
 
 def test_memory_is_private(tmp_path):

@@ -143,6 +143,23 @@ def test_a_process_of_the_gateways_own_user_is_refused_unless_told(path):
     assert said[1] == b"cba"
 
 
+class Numbered(socket.socket):
+    """Of whose peer the kernel says that it is user 3,000,000,000, as directories give them out."""
+
+    def getsockopt(self, *_):
+        return struct.pack("iII", 7, 3_000_000_000, 7)
+
+
+def test_a_gateways_own_user_is_known_by_any_number(monkeypatch):
+    """From 2^31 on nobody was the gateway's own user, and everybody was answered."""
+    monkeypatch.setattr(os, "geteuid", lambda: 3_000_000_000)
+    here, there = socket.socketpair()
+    with there, Numbered(fileno=here.detach()) as stream:
+        framing.send(there, b"abc")
+        server.answer(Sayings(), stream, Ending(), apart=True)
+        assert isinstance(read_reply(framing.receive(there, LARGEST, 10)), Refused)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may start a process of another user")
 def test_a_process_of_another_user_in_the_group_is_answered_and_one_outside_is_not():
     with tempfile.TemporaryDirectory() as folder:

@@ -60,6 +60,15 @@ def test_the_gateway_may_write_its_witness_too(tmp_path):
     assert service(text)["ReadWritePaths"] == "/var/lib/noiseworthy-gateway /mnt/other"
 
 
+@pytest.mark.parametrize(
+    ("tuned", "beside"), [("/var/lib/noiseworthy-gateway/tuned", ""), ("/srv/ward/tuned", " /srv/ward")]
+)
+def test_the_gateway_may_write_what_is_tuned_at_home(tuned, beside, tmp_path):
+    """It wrote nothing outside of the ledger's folder, and no model was tuned."""
+    text = made(tmp_path, tuned=tuned)["noiseworthy-gateway.service"]
+    assert service(text)["ReadWritePaths"] == f"/var/lib/noiseworthy-gateway{beside}"
+
+
 def test_each_runs_its_command_by_this_python(tmp_path):
     files = made(tmp_path)
     assert "-m noiseworthy gateway /etc/noiseworthy/owner.toml\n" in files["noiseworthy-gateway.service"]

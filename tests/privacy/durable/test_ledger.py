@@ -471,6 +471,23 @@ def test_a_ledger_that_four_processes_make_at_once_is_opened_by_all(tmp_path):
     assert [opener.communicate()[0] for opener in openers] == ["8\n"] * 4
 
 
+CLOSER = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as db:
+    db.execute("SELECT count(*) FROM entries").fetchone()
+db.close()
+"""
+
+
+def test_what_is_paid_stays_where_a_process_opens_its_ledger_twice(books, path):
+    """The second opening let go of the locks of the first, under which another process removed the log."""
+    DurableLedger.open(path).close()
+    subprocess.run([sys.executable, "-c", CLOSER, str(path)], check=True)
+    assert isinstance(books.ask(1), Grant)
+    with read_ledger(path) as ledger:
+        assert statement(ledger)[0].spent == 1
+
+
 def test_the_ledger_needs_no_jax():
     code = "import noiseworthy.privacy.durable, sys; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -43,7 +43,8 @@ def test_what_an_older_version_left_open_is_made_private(path):
     books = opened(path)
     for file in path.parent.glob("ledger*"):
         file.chmod(0o644)
-    make_private(path)
+    (path.parent / "link.sqlite").symlink_to(path)
+    make_private(path.parent / "link.sqlite")
     assert set(modes(path).values()) == {0o600}
     books.ledger.close()
 

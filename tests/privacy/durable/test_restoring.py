@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -54,6 +55,18 @@ def test_a_backup_holds_what_lies_in_the_log_while_somebody_writes(books, path, 
     assert copy.stat().st_mode & 0o777 == 0o600
     with read_ledger(copy) as ledger:
         assert ledger.head == books.ledger.head
+
+
+def test_a_backup_by_a_link_to_the_ledger_holds_what_lies_in_its_log(books, path, copy):
+    """It held nothing that was paid since the gateway last rested, and was called verified."""
+    link = path.with_name("link.sqlite")
+    link.symlink_to(path)
+    books.ledger.settle()
+    books.ask(1)
+    with read_ledger(link) as ledger:
+        back_up(ledger, copy)
+    with read_ledger(copy) as found:
+        assert (statement(found)[0].spent, found.head) == (1, books.ledger.head)
 
 
 def test_a_backup_replaces_no_file(books, copy):
@@ -108,6 +121,18 @@ def test_a_restored_ledger_pays_for_nothing_until_it_is_accepted(put_back, path)
         put_back.ask(2)
     assert not put_back.ledger.accepted
     assert shares(path) == [TENTH, 0]
+
+
+def test_what_root_puts_back_belongs_to_whom_its_folder_belongs_to(books, path, copy, monkeypatch):
+    """A gateway could not open its ledger, and was advised to name another, of which nothing is spent."""
+    back_up(books.ledger, copy)
+    books.ledger.close()
+    gone(path)
+    given = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", lambda file, user, group: given.append((file.parent, user, group)))
+    restore(copy, path)
+    assert given == [(path.parent, path.parent.stat().st_uid, -1)]
 
 
 def test_a_file_that_was_cut_to_nothing_becomes_no_ledger_by_being_accepted(tmp_path):
@@ -248,6 +273,17 @@ def test_the_witness_knows_of_a_release_before_it_is_made(path, witness):
         assert told["head"] == str(books.ledger.head)
         assert [account["shares"] for account in told["accounts"]] == [TENTH, 0]
         assert witness.stat().st_mode & 0o777 == 0o600
+        assert [file.name for file in witness.parent.iterdir()] == ["witness.json"]
+
+
+def test_a_link_to_a_witness_goes_on_to_lead_to_the_other_disk(path, witness):
+    """It was replaced by a file on the ledger's own disk, and the other one was told nothing."""
+    link = path.with_name("witness.json")
+    link.symlink_to(witness)
+    with (books := watched(path, link)).ledger:
+        books.ask(1)
+        assert link.is_symlink()
+        assert json.loads(witness.read_text())["head"] == str(books.ledger.head)
         assert [file.name for file in witness.parent.iterdir()] == ["witness.json"]
 
 

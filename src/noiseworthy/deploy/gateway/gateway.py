@@ -133,7 +133,8 @@ class Gateway:
         except BaseException:
             ledger.close()
             raise
-        memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
+        # no two owners of a ledger are called alike, also where their names hold a slash
+        memories = Memories(Path(f"{path}.memory"), f"{account.data.replace('/', chr(0))}/{account.client}")
         fingerprint = Fingerprint(ledger, number, holding.parts)
         if records_changed and not fingerprint.fits:
             fingerprint.take()

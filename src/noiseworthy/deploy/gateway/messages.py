@@ -256,7 +256,7 @@ def read_message(data: bytes) -> Message:
     """
     fields = wire.unpack(data, most=LARGEST)
     kind = fields.pop("kind", None) if isinstance(fields, dict) else None
-    if kind == "about" and not fields:
+    if isinstance(kind, str) and kind == "about" and not fields:
         return "about"
     if not isinstance(kind, str) or kind not in KINDS:
         raise WireError(f"this is no request; its kind must be one of {', '.join(KINDS)} or about")

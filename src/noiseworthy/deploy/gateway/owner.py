@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -223,19 +224,19 @@ def load_owner(path: Path) -> Owner:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range, one
             place for two things.
     """
-    raw = read_toml(path, "owner's file")
-    raw = _with_columns(raw, path.parent) if "columns" in raw else raw
+    folder, raw = path.parent, read_toml(path, "owner's file")
+    raw = _with_columns(raw, folder) if "columns" in raw else raw
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
-    beside = {name: path.parent / place for name, place in owner.files if isinstance(place, Path)}
+    beside = {name: folder / place for name, place in owner.files if isinstance(place, Path)}
     if len({*map(Path.resolve, beside.values())}) < len(beside):
         raise ConfigError(f"{path}: [files] names one place for two things; name another for one of them")
-    sums = owner.secure_sum and owner.secure_sum.beside(path.parent)
-    table, records = owner.federation, path.parent / str(owner.federation.data)
-    if is_table(records.name) and records.exists():
+    table, records = owner.federation, folder / str(owner.federation.data)
+    # a node reads this file, too, and may not even look where the records are
+    if is_table(records.name) and os.path.exists(records):
         table = table.model_copy(update={"data": str(records)})
-    made = {"files": owner.files.model_copy(update=beside), "federation": table, "secure_sum": sums}
-    owner = owner.model_copy(update=made)
-    owner._folder = path.parent
+    sums, files = owner.secure_sum and owner.secure_sum.beside(folder), owner.files.model_copy(update=beside)
+    owner = owner.model_copy(update={"files": files, "federation": table, "secure_sum": sums})
+    owner._folder = folder
     return owner
 
 

@@ -22,7 +22,7 @@ OWN_USER = Refused(
     message="the node runs as the gateway's own user, who can read records and ledger; run it as another "
     "user (noiseworthy deploy units), or state same_user = true under [files] of the owner's file",
 )
-_PEER = struct.Struct("3i")
+_PEER = struct.Struct("iII")
 _PATIENCE = 60.0
 """Seconds in which a request must have come."""
 _QUIET = 1.0

@@ -110,6 +110,7 @@ def units(owner: Owner, file: Path, link: str) -> dict[str, str]:
     """
     files = owner.files
     _check(owner)
+    written = (files.ledger, files.witness, files.tuned)
     words = {
         "gateway": GATEWAY_USER,
         "node": NODE_USER,
@@ -119,7 +120,7 @@ def units(owner: Owner, file: Path, link: str) -> dict[str, str]:
         "link": _word(link),
         "folder": NODE_FOLDER,
         "run": files.socket.parent.relative_to(_RUN),
-        "written": " ".join(_word(file.parent) for file in (files.ledger, files.witness) if file),
+        "written": " ".join(dict.fromkeys(_word(place.parent) for place in written if place)),
         "private": " ".join(f"-{_word(path)}" for path in _private(owner)),
         "sandbox": _SANDBOX,
     }

@@ -27,7 +27,7 @@ def _read(work: Any) -> Any:
         return work
     if "name" not in work:
         raise PydanticKnownError("union_tag_not_found", {"discriminator": "'name'"})
-    name = str(work["name"])
+    name = str(work["name"]).encode(errors="replace").decode()  # pydantic tells no half of a character
     if name not in WIRES:
         expected = ", ".join(map(repr, WIRES))
         raise PydanticKnownError(

@@ -29,17 +29,17 @@ def _opened(path: Path) -> sqlite3.Connection:
     """
     if not path.is_file():
         raise LedgerError(f"{path} does not exist; give a ledger, or a run folder that train made")
-    alone = not Path(f"{path}-wal").exists()  # else another process writes, or one was killed
+    file = path.resolve()  # of a link: the log lies beside what it leads to
+    alone = not Path(f"{file}-wal").exists()  # else another process writes, or one was killed
     with named_errors(path):
-        uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+        uri = f"{file.as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
         db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         if db.execute("PRAGMA application_id").fetchone() not in ((APPLICATION,), (BACKUP,)):
             db.close()
             raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
         known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-        for table, columns in LATER.items():
-            if table not in known:
-                db.execute(f"CREATE TEMP TABLE {table} {columns}")
+        for table in LATER.keys() - known:
+            db.execute(f"CREATE TEMP TABLE {table} {LATER[table]}")
     return db
 
 

@@ -16,7 +16,7 @@ _REASONS = (
     (("locked", "busy"), "is held by another process; wait for it or end it"),
     (
         ("readonly", "read-only", "unable to open", "permission"),
-        "cannot be written; make its folder writable or name another",
+        "cannot be written; make its folder writable and its files this user's own",
     ),
     (
         ("i/o", "input/output", "too large", "quota"),

@@ -84,7 +84,7 @@ def make_private(path: Path) -> None:
         LedgerError: another user's files.
     """
     with named_errors(path):
-        for file in files_of(path):
+        for file in files_of(path.resolve()):
             file.chmod(0o600)
 
 
@@ -96,11 +96,13 @@ def connected(path: Path) -> sqlite3.Connection:
             one has paid before.
     """
     with named_errors(path):
-        new = not path.exists() or not path.stat().st_size
+        new = not path.is_file() or not path.stat().st_size
         if new:
             _check_never_paid(path)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite puts beside has the same mode
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # what SQLite puts beside has the same mode; no ledger that is there is opened so, because closing
+            # it lets go of the locks of all connections that this process has to it
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         _log_ahead(path)
         db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         try:

@@ -114,7 +114,7 @@ class Witness:
         Raises:
             LedgerError: a file that is gone, or a folder that cannot be written to.
         """
-        if not (self.path.exists() and os.access(self.path.parent, os.W_OK)):
+        if not (self.path.exists() and os.access(self.path.resolve().parent, os.W_OK)):
             raise LedgerError(
                 f"witness {self.path} is gone or cannot be written; mount its disk, nothing was spent"
             )
@@ -130,16 +130,15 @@ class Witness:
         Raises:
             Unwitnessed: a file that cannot be replaced; where nothing was paid for, a `LedgerError`.
         """
-        fields = seen.fields()
-        signed = {**fields, "signature": _signature(identity, fields)}
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        fields, place = seen.fields(), self.path.resolve()  # a link stays one, to the other disk
+        draft = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(signed, file, indent=1)
+                json.dump({**fields, "signature": _signature(identity, fields)}, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(self.path)
-            sync_folder(self.path.parent)
+            draft.replace(place)
+            sync_folder(place.parent)
         except OSError as error:
             remedy = f"witness {self.path} cannot be written ({error}); mount its disk or free space"
             if not paid:
