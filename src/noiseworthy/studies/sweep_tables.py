@@ -17,7 +17,9 @@ def _differing(seeds: list[int]) -> list[int]:
     return seeds
 
 
-Seeds = Annotated[Listed[Seed], Field(min_length=1), AfterValidator(_differing)]
+Seeds = Annotated[
+    Listed[Seed], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_differing)
+]
 
 
 class CompareTable(Table):
