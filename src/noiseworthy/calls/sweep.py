@@ -88,7 +88,7 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a folder of another sweep, or of records that were changed since.
+        ResumeError: a variant's folder of another study, other seeds, or records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -152,7 +152,7 @@ def _done(folder: Path, study: Study) -> RunFolder | None:
     """The run of a variant where its folder holds it whole.
 
     Raises:
-        ResumeError: a folder of another sweep, or of records that were changed since.
+        ResumeError: another study, other seeds, or records that were changed since.
     """
     if not folder.exists():
         return None
