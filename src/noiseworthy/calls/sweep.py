@@ -157,10 +157,8 @@ def _done(folder: Path, study: Study) -> RunFolder | None:
     if not folder.exists():
         return None
     if _kept(folder) != _mark(study):
-        raise ResumeError(
-            f"{folder} holds a run of another study or of other seeds; name another folder for the sweep "
-            "with --out"
-        )
+        said = f"{folder} holds a run of another study or of other seeds"
+        raise ResumeError(f"{said}; name another folder for the sweep with --out")
     if not (folder / RECORD).exists():
         return None
     found = load_run(folder)
