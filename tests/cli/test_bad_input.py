@@ -111,6 +111,11 @@ NUMBERS = {
         '[algorithm] step_size = "auto" is chosen for weiavg by trial only',
     ),
     "a list as algorithm": ({"algorithm": {"name": ["x"]}}, "[algorithm] name must be one of", "got ['x']"),
+    "a seed below 0": ({"federation": {"seed": -1}}, "[federation] seed must be at least 0, got -1"),
+    "a seed twice": (
+        {"compare": {"seeds": [7, 8, 7]}},
+        "[compare] seeds must be all different, for one that repeats trains the same again, got [7, 8, 7]",
+    ),
     "no seed": ({"training": {"seeds": []}}, "[training] seeds must be a list of at least 1 item, got []"),
     "no purpose": ({"claim": {"purpose": ""}}, "[claim] purpose must be a string of at least 1 character"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),

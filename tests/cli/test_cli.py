@@ -313,6 +313,7 @@ def test_account_answers_in_words_and_in_json(run):
     words = run(*arguments).out
     assert "client 0: epsilon 4 at delta 0 after 4 uploads" in words
     assert "client 1: epsilon 8 at delta 0 after 4 uploads" in words
+    assert "client 1: epsilon 2 at delta 0 after 1 upload\n" in run(*arguments[:-4], "--releases", "1").out
 
 
 def test_account_prices_the_plan_of_a_study(run, write):

@@ -201,6 +201,22 @@ def test_owners_get_files_of_one_schema(run, tmp_path):
     assert "west ward.csv: 80 records, 7 columns" in checked.out
 
 
+def test_a_path_in_an_owners_file_starts_where_the_file_says(run, tmp_path):
+    frame = wards(tmp_path)
+    assert run("init", "wards.csv", "--owners", "--public", "sex", "--public", "diagnosis").code == 0
+    assert (
+        "its path, from this file, else from the working folder"
+        in (tmp_path / "owners/north.toml").read_text()
+    )
+    filled(tmp_path / "columns.toml", dose="[0, 50]", seen='["2019-01-01", "2021-12-31"]')
+    own = frame[frame["hospital"] == "north"].drop(columns="hospital")
+    own.to_csv(tmp_path / "north.csv", index=False)
+    own.head(60).to_csv(tmp_path / "owners" / "north.csv", index=False)
+    assert "owners/north.csv: 60 records" in run("check", "owners/north.toml").out
+    (tmp_path / "owners" / "north.csv").unlink()
+    assert f"north.csv: {len(own)} records" in run("check", "owners/north.toml").out
+
+
 @pytest.mark.parametrize("options", [[], ["--owners"]])
 def test_nothing_is_overwritten(options, run, tmp_path):
     wards(tmp_path)

@@ -223,6 +223,8 @@ def test_a_network_of_ones_own_is_given_to_what_loads_it(tmp_path):
     model = load_model(folder, task)
     assert isinstance(model, Model)
     assert model.predict(X).shape == (5,)
+    assert 'nw.load_model("this/folder", task=task)' in model.card
+    assert "noiseworthy predict" not in model.card
 
 
 def test_models_of_one_task_share_their_program(logistic):

@@ -103,7 +103,10 @@ def test_a_key_is_set_once():
         changes_of(["privacy.epsilon=1", "privacy.epsilon=2"])
 
 
-@pytest.mark.parametrize("stated", ["0", "two", "1,x", "", 0, [], "9" * 5000, 10**30, f"1,{'9' * 5000}"])
+STRANGE = ("0", "two", "1,x", "", 0, [], "9" * 5000, 10**30, f"1,{'9' * 5000}", 1.5, [1.5, 2.5], ["a"])
+
+
+@pytest.mark.parametrize("stated", STRANGE)
 def test_seeds_are_a_number_or_seeds(stated):
     with pytest.raises(ConfigError, match="seeds must be"):
         seeds_of(stated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -143,6 +144,24 @@ def test_each_number_at_its_edges_is_planned_with_or_refused_in_a_sentence(algor
         said = planned(with_values(raw, {place: value}))
         assert said, (place, value)
         assert "\n" not in said, (place, value)
+
+
+ONE_OF_EACH = {
+    "fedsgd-dpc": {"rounds": 1, "clients_per_round": 1},
+    "dp-fedavg": {"total_iterations": 1, "local_steps": 1, "clients_per_round": 1},
+    "dp-scaffnew": {"iterations": 1, "communication_probability": 1.0},
+    "dp-pasgd": {"total_iterations": 1, "local_steps": 1},
+    "dpfl-bcs": {"rounds": 1, "clients_per_round": 1},
+}
+
+
+@pytest.mark.parametrize("algorithm", ONE_OF_EACH)
+def test_one_of_everything_is_told_in_the_singular(algorithm):
+    raw = base(algorithm, "gaussian", scarce=False)
+    raw["algorithm"] |= ONE_OF_EACH[algorithm] | {"step_size": 0.5}
+    outcome = plan_study(prepare(parse_study(raw)))[1].plan.outcome
+    assert re.search(r"\b1 (round|iteration)\b", outcome)
+    assert not re.search(r"(?<![\d.])(?<!to )1 (local )?[a-z]+s\b|to once", outcome)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a folder of another sweep, or of records that were changed since.
+        ResumeError: a variant's folder of another study, other seeds, or records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -152,15 +152,13 @@ def _done(folder: Path, study: Study) -> RunFolder | None:
     """The run of a variant where its folder holds it whole.
 
     Raises:
-        ResumeError: a folder of another sweep, or of records that were changed since.
+        ResumeError: another study, other seeds, or records that were changed since.
     """
     if not folder.exists():
         return None
     if _kept(folder) != _mark(study):
-        raise ResumeError(
-            f"{folder} holds a run of another study or of other seeds; name another folder for the sweep "
-            "with --out"
-        )
+        said = f"{folder} holds a run of another study or of other seeds"
+        raise ResumeError(f"{said}; name another folder for the sweep with --out")
     if not (folder / RECORD).exists():
         return None
     found = load_run(folder)

@@ -93,14 +93,14 @@ def account(
     sets: Sets = None,
 ) -> None:
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
-    counted, names = "uploads", None
+    counted, names = "upload", None
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     usual = (delta, relation, sampling_rate, unit) == ("0", "replace-one", 1.0, "record")
     if study is not None and not (usual and all(option is None for option in options)):
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
     prepared = None if study is None else prepare_study(study, data, sets=sets, plan=plan)
     from noiseworthy._json import strict_json
-    from noiseworthy._wording import rounded_up
+    from noiseworthy._wording import count, rounded_up
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
@@ -109,7 +109,7 @@ def account(
     if prepared is not None:
         planned = decide_plan(prepared, plan)
         made, names = planned.plan, planned.prepared.names
-        answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
+        answer, counted = account_plan(made), method(made.algorithm).words.noised.release
     elif sets:
         raise ConfigError("--set changes a key of a study; give the study file, too")
     elif plan is not None:
@@ -131,4 +131,4 @@ def account(
     for name, row, uploads in zip(names or numbered(len(rows)), rows, answer["releases"], strict=True):
         spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
         said, delta = rounded_up(spent, 6), rounded_up(row["delta"], 6)
-        out.print(f"{name}: epsilon {said} at delta {delta} after {uploads} {counted}", markup=False)
+        out.print(f"{name}: epsilon {said} at delta {delta} after {count(uploads, counted)}", markup=False)

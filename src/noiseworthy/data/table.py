@@ -52,7 +52,7 @@ class FederationTable(Table):
     """Whether the label is a number to predict, and not a class."""
     classes: Annotated[list[str | int], Field(min_length=2)] | None = None
     """All labels there are, in their order; left out, they are read off the records (in simulation only)."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
     """Of dealing records out and of budgets that are drawn; public."""
     simulation: bool = False
     """Whether `[columns]` are as the records themselves have them: then nothing is deployed."""

@@ -12,7 +12,7 @@ from noiseworthy.data.schema.columns import Column
 from noiseworthy.model.description import Description
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.assurances import WORDS
-from noiseworthy.tasks.names import is_encoder
+from noiseworthy.tasks.names import MODELS, is_encoder
 
 MOST_NAMES = 20
 """Clients, classes or values that are named; the file has all."""
@@ -49,22 +49,21 @@ def _what(description: Description) -> str:
         else f"tells {len(description.classes)} classes apart: {_listed(description.classes)}"
     )
     seeds = len(description.seeds)
-    which = (
-        f" Of {seeds} trainings, which are for measuring, it is that of seed {description.seed}."
-        if seeds > 1
-        else ""
-    )
+    which = f" Of {seeds} trainings, which are for measuring, it is that of seed {description.seed}."
     return (
         f"A model of kind `{description.task.model}` that {predicts}. Written by noiseworthy "
-        f"{description.version}.{which}"
+        f"{description.version}.{which if seeds > 1 else ''}"
     )
 
 
 def _use(description: Description) -> str:
     file = "new.npy" if description.columns is None else "new.csv"
+    own, after = description.task.model not in MODELS, f"or `noiseworthy predict RUN {file} -o out.csv`."
+    if own:
+        after = "where `task` is your network, as `nw.equinox_task` or `nw.model_task` makes it."
     return (
-        '```python\nimport noiseworthy as nw\n\nmodel = nw.load_model("this/folder")\n'
-        f"model.predict(records)\n```\n\nor `noiseworthy predict RUN {file} -o out.csv`."
+        f'```python\nimport noiseworthy as nw\n\nmodel = nw.load_model("this/folder"{", task=task" * own})\n'
+        f"model.predict(records)\n```\n\n{after}"
     )
 
 

@@ -72,12 +72,14 @@ def seeds_of(stated: int | Sequence[int] | str) -> list[int]:
     if isinstance(value, str):
         texts = value.split(",")
         if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in texts):
-            raise ConfigError(
-                f"--seeds must be a number of seeds, or seeds separated by commas, got {stated!r:.60}"
-            )
+            said = "--seeds must be a number of seeds, or seeds separated by commas"
+            raise ConfigError(f"{said}, got {stated!r:.60}")
         value = int(texts[0]) if len(texts) == 1 else [int(text) for text in texts]
     # a range is asked by its truth and a slice: one of too many seeds has no length, and no room as a list
-    seeds = range(value) if isinstance(value, int) else [int(seed) for seed in value]
+    try:
+        seeds = range(value) if isinstance(value, int) else [seed.__index__() for seed in value]
+    except (AttributeError, TypeError):
+        raise ConfigError(f"seeds must be a whole number, or a list of some, got {stated!r:.60}") from None
     if not seeds or seeds[MOST_LISTED:]:
         raise ConfigError(f"seeds must be 1 to {MOST_LISTED}, got {stated!r:.60}")
     return [*seeds]

@@ -42,7 +42,7 @@ client = {client}
 data_set = {data_set}           # the name that the lifetime budget is kept under
 
 [federation]
-data = {data}                   # the owner's own table; its path, from where the gateway is started
+data = {data}                   # its table; its path, from this file, else from the working folder
 clients = 1                     # all of it is this owner's
 
 [budget]                        # what all releases from these records may cost together, ever

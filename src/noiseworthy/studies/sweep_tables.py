@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Seed, Table
 from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
+
+
+def _differing(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds):
+        raise PydanticCustomError("repeated", "all different, for one that repeats trains the same again")
+    return seeds
+
+
+Seeds = Annotated[
+    Listed[Seed], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_differing)
+]
 
 
 class CompareTable(Table):
@@ -34,7 +46,7 @@ class CompareTable(Table):
     """Clip of all settings; left out, the plan's."""
     step_size: Positive | None = None
     """Step size of all settings; left out, the plan's."""
-    seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
+    seeds: Seeds = Field(default=[100, 101, 102])
     """One training of every setting each."""
 
     @property
@@ -56,7 +68,7 @@ class TradeoffTable(Table):
     """Values of epsilon to plan for, or factors of the clients' own."""
     budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
     """Values of the resource budget, or factors of the clients' own."""
-    seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
+    seeds: Seeds = Field(default=[200, 201, 202])
     """One training of every pair each."""
     trust: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether each `[privacy] trust` is planned and trained for too, with the study's own resources."""
@@ -75,5 +87,5 @@ class RivalsTable(Table):
     """Upper ends of the range that epsilon is drawn from."""
     alpha: Listed[Positive] = Field(default=[])
     """Concentrations of the Dirichlet partition."""
-    seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+    seeds: Seeds = Field(default=[0, 1, 2, 3, 4])
     """One training of everybody each."""

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from noiseworthy._tables import Auto, Count, Listed, Number, Positive, Seed, Table
+from noiseworthy._tables import Auto, Count, Number, Positive, Table
 from noiseworthy.data.federation import FLAT
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema import Schema, by_person_column, check_beside, check_persons
@@ -27,7 +27,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.studies.clients import Stated, forms, is_named
 from noiseworthy.studies.privacy_table import PrivacyTable
-from noiseworthy.studies.sweep_tables import CompareTable, RivalsTable, TradeoffTable
+from noiseworthy.studies.sweep_tables import CompareTable, RivalsTable, Seeds, TradeoffTable
 from noiseworthy.tasks.qualities import Metric
 from noiseworthy.tasks.table import TaskTable
 
@@ -143,7 +143,7 @@ class PlanningTable(Table):
 class TrainingTable(Table):
     """`[training]`: seeds of the simulation and how often to score."""
 
-    seeds: Listed[Seed] = Field(default=[0], min_length=1)
+    seeds: Seeds = Field(default=[0])
     """Of schedule, start and noise, one training each."""
     evaluations: Count = 25
     """How often a training is scored, densest at its beginning."""

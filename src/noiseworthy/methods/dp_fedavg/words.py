@@ -28,11 +28,11 @@ from noiseworthy.plans.problem import Problem
 def training(problem: Problem, setting: Setting) -> str:
     """The schedule of a setting in a clause."""
     t, e, b, _ = setting
-    k = int(uploads(setting.rounds, b, problem.n_clients))
-    steps = f"{setting.rounds} rounds of {e} local step{'s' if e > 1 else ''} ({t} iterations)"
+    each = count(int(uploads(setting.rounds, b, problem.n_clients)), "upload")
+    steps = f"{count(setting.rounds, 'round')} of {count(e, 'local step')} ({count(t, 'iteration')})"
     if problem.trust.secret:
         return f"Train {steps} with each of {problem.n_clients} clients by a secret coin, {b} on average"
-    return f"Train {steps} with {b} of {problem.n_clients} clients, {k} upload{'s' if k > 1 else ''} each"
+    return f"Train {steps} with {b} of {problem.n_clients} clients, {each} each"
 
 
 def outcome_of(

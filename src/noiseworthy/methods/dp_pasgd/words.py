@@ -22,23 +22,16 @@ from noiseworthy.plans.resources import Resources
 def training(problem: Problem, iterations: int, local_steps: int) -> str:
     """The schedule in a clause, with what it costs the client that it leaves least."""
     rounds = iterations // local_steps
-    schedule = (
-        f"Train {_counted(rounds, 'round')} of {_counted(local_steps, 'local step')} "
-        f"({_counted(iterations, 'iteration')})"
-    )
+    steps = f"{count(local_steps, 'local step')} ({count(iterations, 'iteration')})"
+    schedule = f"Train {count(rounds, 'round')} of {steps}"
     resources = problem.resources
     if resources is None:
         return schedule
     cost = resources.cost(rounds, iterations)
     tightest = int(np.argmax(cost / resources.budget))
     whose = "" if np.ptp(cost) == 0 == np.ptp(resources.budget) else f" of client {tightest}"
-    return (
-        f"{schedule}, cost {cost[tightest]:.6g} of {resources.budget[tightest]:.6g} {resources.unit}{whose}"
-    )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number > 1 else ''}"
+    paid = f"cost {cost[tightest]:.6g} of {resources.budget[tightest]:.6g} {resources.unit}{whose}"
+    return f"{schedule}, {paid}"
 
 
 def outcome_of(problem: Problem, found: Setting, start: float, trains: bool, vacuous: bool) -> str:
@@ -149,7 +142,7 @@ def _too_dear(resources: Resources, rounds: int, iterations: int, remedy: str) -
     cost = resources.cost(rounds, iterations)
     poor = int(np.argmax(cost / resources.budget))
     return InvalidInput(
-        f"total_iterations = {iterations} in {_counted(rounds, 'round')} must cost at most the [resources] "
+        f"total_iterations = {iterations} in {count(rounds, 'round')} must cost at most the [resources] "
         f"budget {resources.budget[poor]:.6g} {resources.unit} of client {poor}, got {cost[poor]:.6g}; "
         f"{remedy}, or raise the budget"
     )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew.bound import UNIT, ScaffNewBound, check_clips_updates, scaffnew_bound
 from noiseworthy.methods.dp_scaffnew.words import AXIS
@@ -298,9 +299,10 @@ def _refusal(value: float, start: float, iterations: int | None, most: int) -> s
 
 
 def _schedule(coins: Coins) -> str:
-    steps = f"{1 / coins.probability:.3g} local steps between communications on average"
-    drawn = f"{coins.expected_rounds:.4g} rounds expected, {coins.rounds} drawn"
-    return f"Train {coins.iterations} iterations, {steps} (p = {coins.probability:.3g}), {drawn}"
+    p, mean = coins.probability, coins.expected_rounds
+    steps = f"{1 / p:.3g} local step{'s' * (p < 1)} between communications on average (p = {p:.3g})"
+    drawn = f"{mean:.4g} round{'s' * (mean != 1)} expected, {coins.rounds} drawn"
+    return f"Train {count(coins.iterations, 'iteration')}, {steps}, {drawn}"
 
 
 def _unlucky(coins: Coins) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count, span, times
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import (
     UNIT,
@@ -231,16 +232,8 @@ def _check_paid(problem: Problem, asked: Counts, rounds: int) -> None:
 
 def training(problem: Problem, asked: Counts, rounds: int, clients_per_round: int) -> str:
     """The schedule in a clause."""
-    low, high = int(asked.min()), int(asked.max())
-    often = f"{low} to {_times(high)}" if low < high else _times(low)
-    return (
-        f"Train {rounds} round{'s' if rounds > 1 else ''} asking {clients_per_round} of {problem.n_clients} "
-        f"clients in each; clients are asked {often}"
-    )
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
+    asking = f"asking {clients_per_round} of {problem.n_clients} clients in each"
+    return f"Train {count(rounds, 'round')} {asking}; clients are asked {times(span(asked.tolist()))}"
 
 
 def _prediction(bound: ParticipationBound, asked: Counts, most: Counts) -> Prediction:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.bound import Curvature
@@ -240,5 +241,4 @@ def _check_plannable(problem: Problem, constants: dict[str, Constant]) -> None:
 
 
 def _introduction(first: FirstStage) -> str:
-    rounds = first.plan.rounds
-    return f"{rounds} round{'s' if rounds > 1 else ''} first, in which clients also report noised losses."
+    return f"{count(first.plan.rounds, 'round')} first, in which clients also report noised losses."

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
@@ -235,7 +236,7 @@ def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize
     b = check.count("clients_per_round", clients_per_round, most=problem.n_clients)
     check_paid(problem, rounds, b)
     releases = np.full(problem.n_clients, int(uploads(rounds, b, problem.n_clients)))
-    outcome = f"Train {rounds} rounds with {b} clients, as stated."
+    outcome = f"Train {count(rounds, 'round')} with {count(b, 'client')}, as stated."
     release = problem.release(releases, b)
     return Plan("fedsgd-dpc", CITATION, problem, rounds, b, releases, release, None, {}, outcome, step=step)
 
@@ -280,12 +281,11 @@ def _outcome(
 ) -> str:
     compared = f"bound {value:.4g} against {bound.no_training:.4g} without training"
     if trains and value < bound.no_training:
-        k = int(uploads(t, b, problem.n_clients))
-        return f"Train {t} rounds with {b} of {problem.n_clients} clients, {k} uploads each: {compared}."
+        each = count(int(uploads(t, b, problem.n_clients)), "upload")
+        return f"Train {count(t, 'round')} with {b} of {problem.n_clients} clients, {each} each: {compared}."
     if trains:
-        return (
-            f"Train {t} rounds with {b} clients as stated, although the bound advises against it: {compared}."
-        )
+        schedule = f"Train {count(t, 'round')} with {count(b, 'client')} as stated"
+        return f"{schedule}, although the bound advises against it: {compared}."
     if most <= vacuous_until(bound):
         needed = f"it recommends nothing below {vacuous_until(bound):.3g} rounds, of which {most} are allowed"
         return unless_noise(needed, compared, _REMEDY)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
@@ -287,10 +288,10 @@ def _hopeless(accepted: float, classes: int) -> bool:
 
 
 def _outcome(made: Plan, noise: float) -> str:
-    k = int(made.releases.max())
+    rounds, each = count(made.rounds, "round"), count(int(made.releases.max()), "upload")
     return (
-        f"Train {made.rounds} rounds with {made.clients_per_round} of {made.problem.n_clients} clients, {k} "
-        f"upload{'s' if k > 1 else ''} each, by the signal-to-noise rule: noise of {noise:.2g} in an output."
+        f"Train {rounds} with {made.clients_per_round} of {made.problem.n_clients} clients, {each} each, by "
+        f"the signal-to-noise rule: noise of {noise:.2g} in an output."
     )
 
 
