@@ -71,6 +71,7 @@ class Audit:
         scale: of the noise that was drawn.
         replay: of noise that came twice.
         books: what the schedule makes and costs.
+        alarm: how often each of the three statistical checks accuses a sound training, at most.
     """
 
     target: Target
@@ -81,6 +82,7 @@ class Audit:
     scale: ScaleTest
     replay: ReplayTest
     books: Books
+    alarm: float
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -88,8 +90,8 @@ class Audit:
         return (
             _exposure_check(self.exposure, self.target),
             _bound_check(self),
-            _scale_check(self.scale),
-            _replay_check(self.replay),
+            _scale_check(self.scale, self.alarm),
+            _replay_check(self.replay, self.alarm),
             _books_check(self.books),
         )
 
@@ -186,11 +188,11 @@ def audit(
         def report(share: float, place: int = place, what: str = target.name) -> None:
             on_progress((place + share) / len(targets), what)
 
-        done.append(_audited(target, each, report))
+        done.append(_audited(target, each, _EACH / len(targets), report))
     return tuple(done)
 
 
-def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None]) -> Audit:
+def _audited(target: Target, effort: Effort, alarm: float, on_progress: Callable[[float], None]) -> Audit:
     """One training: its noise and its exposure first, then the attack, which takes most of the time."""
     mechanism = target.release.mechanism
     noise = _noise_of(effort.twin(target, _width(target), "spread"), effort.seed)
@@ -201,7 +203,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
         trials=effort.trials, seed=effort.seed, seconds=effort.seconds, beyond=effort.beyond,
         on_progress=lambda done: on_progress(0.2 + 0.8 * done),
     )  # fmt: skip
-    shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - _EACH))
+    shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - alarm))
     return Audit(
         target,
         _exposure(target, effort, noise.in_sums(target.release, target.survivors)),
@@ -211,6 +213,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
         scale_test(*_whole(noise, target), mechanism.family),
         replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
+        alarm,
     )
 
 
@@ -283,19 +286,18 @@ def _bound_check(made: Audit) -> Check:
     return Check("bound", not over.size, says)
 
 
-def _scale_check(test: ScaleTest) -> Check:
-    passed, seen = test.p_value > _EACH, f"{test.count:,} residuals, p = {test.p_value:.2g}"
+def _scale_check(test: ScaleTest, alarm: float) -> Check:
+    passed, seen = test.p_value > alarm, f"{test.count:,} residuals, p = {test.p_value:.2g}"
     says = f"noise is {test.ratio:.4f} times as large as planned ({seen})"
     if not passed:
         says += f"; {test.where}: {test.worst:.4f} times"
     return Check("scale", passed, says)
 
 
-def _replay_check(test: ReplayTest) -> Check:
-    if test.p_value > _EACH:
-        return Check(
-            "replay", True, f"no noise comes twice, across rounds, clients and runs (p = {test.p_value:.2g})"
-        )
+def _replay_check(test: ReplayTest, alarm: float) -> Check:
+    if test.p_value > alarm:
+        says = f"no noise comes twice, across rounds, clients and runs (p = {test.p_value:.2g})"
+        return Check("replay", True, says)
     again = f"{test.repeated} uploads repeat the noise of another; " if test.repeated else ""
     says = f"{again}noise of {test.where} agrees by {test.correlation:.2f} (p = {test.p_value:.2g})"
     return Check("replay", False, says)
@@ -307,9 +309,8 @@ def _books_check(books: Books) -> Check:
         says = f"no client uploads more than is paid for; the dearest spends {100 * most:.4g} % of its budget"
         return Check("reconciliation", True, says)
     if not books.overdrawn.size:
-        return Check(
-            "reconciliation", False, f"delta at the budget's epsilon is {books.excess:.4g} times the allowed"
-        )
+        says = f"delta at the budget's epsilon is {books.excess:.4g} times the allowed"
+        return Check("reconciliation", False, says)
     first = books.overdrawn[0]
     says = (
         f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "

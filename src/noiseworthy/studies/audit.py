@@ -162,14 +162,10 @@ def with_audit(record: Record, audit: Record) -> Record:
     made = AuditRecord.view(audit)
     last = made.trainings[-1]
     measured = {
-        "passed": made.passed,
-        "verdict": made.verdict,
-        "confidence": made.confidence,
-        "trials": last.trials,
-        "delta": last.delta,
-        "epsilon_lower": last.proven_epsilon,
+        "passed": made.passed, "verdict": made.verdict, "confidence": made.confidence,
+        "trials": last.trials, "delta": last.delta, "epsilon_lower": last.proven_epsilon,
         "epsilon_claimed": last.claimed_epsilon,
-    }
+    }  # fmt: skip
     return {**record, "audit": strict_json(measured)}
 
 
