@@ -108,6 +108,14 @@ def test_what_accuses_a_plan_of_one_stage_need_not_accuse_one_of_two(unlike):
     assert replace(checked, alarm=FALSE_ALARM / 6).passed
 
 
+def test_more_than_is_claimed_is_said_where_it_accuses_nobody(unlike):
+    made, _ = unlike
+    assert not made.beyond
+    lucky = replace(made, bound=replace(made.bound, epsilon=np.array([0.51, 2.04, 8.16])))
+    assert lucky.beyond.startswith("training shows more than is claimed")
+    assert lucky.passed
+
+
 def test_progress_rises_to_one(unlike):
     _, told = unlike
     assert told[-1] == 1.0

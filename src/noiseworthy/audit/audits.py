@@ -30,6 +30,10 @@ FALSE_ALARM = 1e-3
 """How often a sound plan is accused, at most."""
 CONFIDENCE = 0.95
 """Of the lower bound that is shown."""
+BEYOND = (
+    f"{{}} shows more than {{}} with {100 * CONFIDENCE:g} % confidence, as one attack in "
+    f"{1 / (1 - CONFIDENCE):.0f} on a sound one may"
+)
 TRIALS = 40_000
 _EACH = FALSE_ALARM / 3
 _CLOSED_FORM, _DISTRIBUTION = 1e-4, 5e-3
@@ -117,6 +121,11 @@ class Audit:
     def proven(self) -> float:
         """Epsilon that the trials prove for that client, at the confidence shown."""
         return float(self.bound.epsilon[self.headline])
+
+    @property
+    def beyond(self) -> str:
+        """That more is shown than is claimed, in words; empty where it is not."""
+        return BEYOND.format(self.target.name, "is claimed") if self.proven > self.claimed else ""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
     failed += [check.name for check in trained if not check.passed]
     if failed:
         return f"The audit speaks against the claim: {', '.join(dict.fromkeys(failed))}."
+    if beyond := [made.beyond for made in audits if made.beyond]:
+        return f"Nothing is proven against the claim, but {', and '.join(beyond)}; try more --trials."
     last = audits[-1]
     return (
         f"Nothing speaks against the claim; the attack proves epsilon {rounded_down(last.proven)} of the "
