@@ -15,7 +15,7 @@ from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of
 from noiseworthy.errors import LedgerError
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.noise import ASSURANCE
 from noiseworthy.studies.planner import Decision
@@ -194,7 +194,7 @@ def _ledger_check(folder: Path) -> Check:
     except LedgerError as error:
         return Check("ledger", False, str(error))
     most = max(line.part for line in lines)
-    within = all(line.spent <= line.planned and line.shares <= WHOLE for line in lines)
+    within = all(line.spent <= line.planned and line.shares <= WHOLE + LAST_BITS for line in lines)
     says = (
         f"{entries:,} entries whose chain holds, {len(lines):,} accounts; the dearest spent "
         f"{100 * most:.4g} % of its lifetime budget"
