@@ -108,6 +108,13 @@ def test_what_accuses_a_plan_of_one_stage_need_not_accuse_one_of_two(unlike):
     assert replace(checked, alarm=FALSE_ALARM / 6).passed
 
 
+def test_no_claim_is_written_smaller_than_it_is(unlike):
+    made, _ = unlike
+    claimed = replace(made.target, epsilon=np.array([0.5, 2.0, 8.0004]))
+    _, bound, *_ = replace(made, target=claimed).checks
+    assert bound.says.endswith("8.001 is claimed")
+
+
 def test_more_than_is_claimed_is_said_where_it_accuses_nobody(unlike):
     made, _ = unlike
     assert not made.beyond

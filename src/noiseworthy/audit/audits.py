@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy._wording import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.attack import Bound, Trials, attack, bound
 from noiseworthy.audit.canaries import ABSENT, Direction, Model, Twin, twin_of
 from noiseworthy.audit.exposure import Exposure, exposure_of
@@ -270,8 +270,8 @@ def _exposure_check(exposure: Exposure, target: Target) -> Check:
     share = exposure.epsilon / np.where(target.epsilon > 0, target.epsilon, 1.0)
     worst = int(np.argmax(share))
     passed = bool(share[worst] <= 1 + _slack(target))
-    given, claim = exposure.epsilon[worst], target.epsilon[worst]
-    says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim:.4g} is claimed"
+    given, claim = exposure.epsilon[worst], rounded_up(target.epsilon[worst])
+    says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim} is claimed"
     return Check("exposure", passed, says)
 
 
@@ -286,12 +286,11 @@ def _bound_check(made: Audit) -> Check:
     over = np.flatnonzero(accused > claims * (1 + _slack(made.target)))
     says = (
         f"{made.trials.count:,} trials prove epsilon {rounded_down(made.proven)} with {100 * CONFIDENCE:g} % "
-        f"confidence, {made.claimed:.4g} is claimed"
+        f"confidence, {rounded_up(made.claimed)} is claimed"
     )
     if over.size and made.headline not in over:
-        worst = over[0]
-        proven, claim = rounded_down(float(accused[worst])), claims[worst]
-        says += f"; of client {subjects[worst]} {proven}, {claim:.4g} is claimed"
+        proven, claim = float(accused[over[0]]), float(claims[over[0]])
+        says += f"; of client {subjects[over[0]]} {rounded_down(proven)}, {rounded_up(claim)} is claimed"
     return Check("bound", not over.size, says)
 
 
@@ -314,15 +313,14 @@ def _replay_check(test: ReplayTest, alarm: float) -> Check:
 
 def _books_check(books: Books) -> Check:
     if books.balanced:
-        most = float(np.max(books.spent / books.allowed))
-        says = f"no client uploads more than is paid for; the dearest spends {100 * most:.4g} % of its budget"
+        most = rounded_up(100 * float(np.max(books.spent / books.allowed)))
+        says = f"no client uploads more than is paid for; the dearest spends {most} % of its budget"
         return Check("reconciliation", True, says)
     if not books.overdrawn.size:
         says = f"delta at the budget's epsilon is {books.excess:.4g} times the allowed"
         return Check("reconciliation", False, says)
     first = books.overdrawn[0]
-    says = (
-        f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
-        f"which cost epsilon {books.spent[first]:.4g} of {books.allowed[first]:.4g}"
-    )
+    spent, allowed = (rounded_up(float(of[first])) for of in (books.spent, books.allowed))
+    says = f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
+    says += f"which cost epsilon {spent} of {allowed}"
     return Check("reconciliation", False, says)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from noiseworthy import _validate as check
-from noiseworthy._wording import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import BEYOND, CONFIDENCE, FALSE_ALARM, Check
 from noiseworthy.audit.residuals import replay_test, scale_test
 from noiseworthy.deploy.attacks import (
@@ -86,8 +86,8 @@ class SelfAudit:
             shows = BEYOND.format(best.question.algorithm, "was charged")
             return f"Nothing is proven against this installation, but {shows}; try more --trials."
         return (
-            f"Nothing speaks against this installation: of epsilon {best.charged:.3g} that was charged for a "
-            f"release, an attack on it proves {rounded_down(best.proven)}."
+            f"Nothing speaks against this installation: of epsilon {rounded_up(best.charged, 3)} that was "
+            f"charged for a release, an attack on it proves {rounded_down(best.proven)}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -160,7 +160,8 @@ def _in_memory() -> Path | None:
 
 def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
     said = ", ".join(
-        f"{one.question.algorithm} {rounded_down(one.proven)} of {one.charged:.3g}" for one in attacks
+        f"{one.question.algorithm} {rounded_down(one.proven)} of {rounded_up(one.charged, 3)}"
+        for one in attacks
     )
     wrong = [one.question.algorithm for one in attacks if not one.priced]
     priced = "the ledger charged every release what it costs by hand, to a millionth"

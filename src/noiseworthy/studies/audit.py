@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from noiseworthy._json import strict_json
-from noiseworthy._wording import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, TRIALS, Audit, Check, Effort, Progress, audit
 from noiseworthy.audit.families import tradeoff
 from noiseworthy.audit.reconciliation import reconcile
@@ -94,7 +94,7 @@ def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
     last = audits[-1]
     return (
         f"Nothing speaks against the claim; the attack proves epsilon {rounded_down(last.proven)} of the "
-        f"{last.claimed:.3g} that are claimed ({100 * last.proven / last.claimed:.0f} %)."
+        f"{rounded_up(last.claimed, 3)} that are claimed ({100 * last.proven / last.claimed:.0f} %)."
     )
 
 
@@ -183,7 +183,7 @@ def _uploads_check(plan: Plan, record: Record) -> Check:
     books = reconcile(plan, np.max(record["training"]["uploads"], axis=0))
     most, seeds = float(np.max(books.spent / books.allowed)), len(record["training"]["seeds"])
     trainings = "one training" if seeds == 1 else f"{seeds} trainings"
-    says = f"in {trainings} of this folder the dearest client spent {100 * most:.4g} % of its budget"
+    says = f"in {trainings} of this folder the dearest client spent {rounded_up(100 * most)} % of its budget"
     return Check("run", books.balanced, says)
 
 
@@ -197,6 +197,6 @@ def _ledger_check(folder: Path) -> Check:
     within = all(line.spent <= line.planned and line.shares <= WHOLE + LAST_BITS for line in lines)
     says = (
         f"{entries:,} entries whose chain holds, {len(lines):,} accounts; the dearest spent "
-        f"{100 * most:.4g} % of its lifetime budget"
+        f"{rounded_up(100 * most)} % of its lifetime budget"
     )
     return Check("ledger", within, says)
