@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.audit.audits import Effort, audit
+from noiseworthy.audit import audits
+from noiseworthy.audit.audits import FALSE_ALARM, Effort, audit
 from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.targets import targets_of
 from noiseworthy.errors import InvalidInput
@@ -88,6 +89,38 @@ def test_what_is_proved_beyond_the_claim_of_another_client_is_told_with_it(unlik
     (told,) = [check for check in beyond.checks if check.name == "bound"]
     assert not told.passed
     assert told.says.endswith("8 is claimed; of client 1 2.34, 2 is claimed")
+
+
+@pytest.mark.parametrize("name", ["fedsgd-dpc gaussian", "dpfl-bcs two stages gaussian"])
+def test_all_checks_of_all_stages_accuse_a_sound_plan_once_in_a_thousand_audits(plans, monkeypatch, name):
+    """Each of two stages was accused as often as a plan of one."""
+    alarms = []
+    monkeypatch.setattr(audits, "_audited", lambda target, effort, alarm, told: alarms.append(alarm))
+    audit(plans[name]())
+    assert 3 * sum(alarms) == pytest.approx(FALSE_ALARM)
+
+
+def test_what_accuses_a_plan_of_one_stage_need_not_accuse_one_of_two(unlike):
+    made, _ = unlike
+    scale, replay = (replace(one, p_value=FALSE_ALARM / 5) for one in (made.scale, made.replay))
+    checked = replace(made, scale=scale, replay=replay)
+    assert [check.name for check in checked.checks if not check.passed] == ["scale", "replay"]
+    assert replace(checked, alarm=FALSE_ALARM / 6).passed
+
+
+def test_no_claim_is_written_smaller_than_it_is(unlike):
+    made, _ = unlike
+    claimed = replace(made.target, epsilon=np.array([0.5, 2.0, 8.0004]))
+    _, bound, *_ = replace(made, target=claimed).checks
+    assert bound.says.endswith("8.001 is claimed")
+
+
+def test_more_than_is_claimed_is_said_where_it_accuses_nobody(unlike):
+    made, _ = unlike
+    assert not made.beyond
+    lucky = replace(made, bound=replace(made.bound, epsilon=np.array([0.51, 2.04, 8.16])))
+    assert lucky.beyond.startswith("training shows more than is claimed")
+    assert lucky.passed
 
 
 def test_progress_rises_to_one(unlike):

@@ -105,6 +105,8 @@ def test_more_than_was_charged_that_accuses_nobody_is_said_to_be_chance(tmp_path
     (one,) = made.attacks
     assert not one.lucky
     assert "--trials" not in made.verdict + made.checks[0].says
+    dear = replace(made, attacks=(replace(one, charged=30.04),))
+    assert "of epsilon 30.1 that was charged for a release" in dear.verdict
     lucky = replace(made, attacks=(replace(one, charged=0.99 * one.proven),))
     assert lucky.passed
     said = (

@@ -138,6 +138,16 @@ def test_a_verdict_names_every_check_that_failed_once():
     assert verdict((found, found)) == "The audit speaks against the claim: scale."
 
 
+def test_a_verdict_says_that_more_than_is_claimed_is_shown_by_chance():
+    """It said that nothing speaks against the claim, and that 103 % of it are proven."""
+    sound = {"checks": (Check("bound", True, ""),), "proven": 3.1, "claimed": 3.204}
+    one, two = (SimpleNamespace(**sound, beyond=said) for said in ("stage 1 shows more", ""))
+    assert verdict((one, two)) == (
+        "Nothing is proven against the claim, but stage 1 shows more; try more --trials."
+    )
+    assert "proves epsilon 3.10 of the 3.21 that are claimed" in verdict((two,))
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):

@@ -13,6 +13,9 @@ from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger
+from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.schedules import note_plan
 from noiseworthy.studies.audit import _run_checks, kept_run
 
 
@@ -65,3 +68,16 @@ def test_a_ledger_that_cannot_be_read_fails(plan, keep):
     check = _run_checks(plan, folder)[-1]
     assert (check.name, check.passed) == ("ledger", False)
     assert "ledger" in check.says
+
+
+def test_the_last_bits_of_planned_noise_refute_no_claim(plan, keep):
+    """Of a budget that is spent whole a ledger may hold some shares more than 2^62: a third of all do."""
+    folder = keep([[5, 5], [5, 5]])
+    one = Account("wards", "", "north", "epsilon", 3.0, 3.0, 0.0, "replace-one", "record")
+    with DurableLedger.open(folder / "ledger.sqlite") as books:
+        run, (account,) = books.begin("study"), books.enrol([one])
+        note_plan(books, run, 0, [(account, 5)])
+        books.reserve(run, [Charge(account, number, WHOLE // 5 + 20) for number in range(1, 6)])
+    check = _run_checks(plan, folder)[-1]
+    assert (check.name, check.passed) == ("ledger", True)
+    assert "100 %" in check.says

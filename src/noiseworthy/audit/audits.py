@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy._wording import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.attack import Bound, Trials, attack, bound
 from noiseworthy.audit.canaries import ABSENT, Direction, Model, Twin, twin_of
 from noiseworthy.audit.exposure import Exposure, exposure_of
@@ -30,6 +30,10 @@ FALSE_ALARM = 1e-3
 """How often a sound plan is accused, at most."""
 CONFIDENCE = 0.95
 """Of the lower bound that is shown."""
+BEYOND = (
+    f"{{}} shows more than {{}} with {100 * CONFIDENCE:g} % confidence, as one attack in "
+    f"{1 / (1 - CONFIDENCE):.0f} on a sound one may"
+)
 TRIALS = 40_000
 _EACH = FALSE_ALARM / 3
 _CLOSED_FORM, _DISTRIBUTION = 1e-4, 5e-3
@@ -71,6 +75,7 @@ class Audit:
         scale: of the noise that was drawn.
         replay: of noise that came twice.
         books: what the schedule makes and costs.
+        alarm: how often each of the three statistical checks accuses a sound training, at most.
     """
 
     target: Target
@@ -81,6 +86,7 @@ class Audit:
     scale: ScaleTest
     replay: ReplayTest
     books: Books
+    alarm: float
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -88,8 +94,8 @@ class Audit:
         return (
             _exposure_check(self.exposure, self.target),
             _bound_check(self),
-            _scale_check(self.scale),
-            _replay_check(self.replay),
+            _scale_check(self.scale, self.alarm),
+            _replay_check(self.replay, self.alarm),
             _books_check(self.books),
         )
 
@@ -115,6 +121,11 @@ class Audit:
     def proven(self) -> float:
         """Epsilon that the trials prove for that client, at the confidence shown."""
         return float(self.bound.epsilon[self.headline])
+
+    @property
+    def beyond(self) -> str:
+        """That more is shown than is claimed, in words; empty where it is not."""
+        return BEYOND.format(self.target.name, "is claimed") if self.proven > self.claimed else ""
 
 
 @dataclass(frozen=True)
@@ -186,11 +197,11 @@ def audit(
         def report(share: float, place: int = place, what: str = target.name) -> None:
             on_progress((place + share) / len(targets), what)
 
-        done.append(_audited(target, each, report))
+        done.append(_audited(target, each, _EACH / len(targets), report))
     return tuple(done)
 
 
-def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None]) -> Audit:
+def _audited(target: Target, effort: Effort, alarm: float, on_progress: Callable[[float], None]) -> Audit:
     """One training: its noise and its exposure first, then the attack, which takes most of the time."""
     mechanism = target.release.mechanism
     noise = _noise_of(effort.twin(target, _width(target), "spread"), effort.seed)
@@ -201,7 +212,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
         trials=effort.trials, seed=effort.seed, seconds=effort.seconds, beyond=effort.beyond,
         on_progress=lambda done: on_progress(0.2 + 0.8 * done),
     )  # fmt: skip
-    shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - _EACH))
+    shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - alarm))
     return Audit(
         target,
         _exposure(target, effort, noise.in_sums(target.release, target.survivors)),
@@ -211,6 +222,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
         scale_test(*_whole(noise, target), mechanism.family),
         replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
+        alarm,
     )
 
 
@@ -258,8 +270,8 @@ def _exposure_check(exposure: Exposure, target: Target) -> Check:
     share = exposure.epsilon / np.where(target.epsilon > 0, target.epsilon, 1.0)
     worst = int(np.argmax(share))
     passed = bool(share[worst] <= 1 + _slack(target))
-    given, claim = exposure.epsilon[worst], target.epsilon[worst]
-    says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim:.4g} is claimed"
+    given, claim = exposure.epsilon[worst], rounded_up(target.epsilon[worst])
+    says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim} is claimed"
     return Check("exposure", passed, says)
 
 
@@ -274,28 +286,26 @@ def _bound_check(made: Audit) -> Check:
     over = np.flatnonzero(accused > claims * (1 + _slack(made.target)))
     says = (
         f"{made.trials.count:,} trials prove epsilon {rounded_down(made.proven)} with {100 * CONFIDENCE:g} % "
-        f"confidence, {made.claimed:.4g} is claimed"
+        f"confidence, {rounded_up(made.claimed)} is claimed"
     )
     if over.size and made.headline not in over:
-        worst = over[0]
-        proven, claim = rounded_down(float(accused[worst])), claims[worst]
-        says += f"; of client {subjects[worst]} {proven}, {claim:.4g} is claimed"
+        proven, claim = float(accused[over[0]]), float(claims[over[0]])
+        says += f"; of client {subjects[over[0]]} {rounded_down(proven)}, {rounded_up(claim)} is claimed"
     return Check("bound", not over.size, says)
 
 
-def _scale_check(test: ScaleTest) -> Check:
-    passed, seen = test.p_value > _EACH, f"{test.count:,} residuals, p = {test.p_value:.2g}"
+def _scale_check(test: ScaleTest, alarm: float) -> Check:
+    passed, seen = test.p_value > alarm, f"{test.count:,} residuals, p = {test.p_value:.2g}"
     says = f"noise is {test.ratio:.4f} times as large as planned ({seen})"
     if not passed:
         says += f"; {test.where}: {test.worst:.4f} times"
     return Check("scale", passed, says)
 
 
-def _replay_check(test: ReplayTest) -> Check:
-    if test.p_value > _EACH:
-        return Check(
-            "replay", True, f"no noise comes twice, across rounds, clients and runs (p = {test.p_value:.2g})"
-        )
+def _replay_check(test: ReplayTest, alarm: float) -> Check:
+    if test.p_value > alarm:
+        says = f"no noise comes twice, across rounds, clients and runs (p = {test.p_value:.2g})"
+        return Check("replay", True, says)
     again = f"{test.repeated} uploads repeat the noise of another; " if test.repeated else ""
     says = f"{again}noise of {test.where} agrees by {test.correlation:.2f} (p = {test.p_value:.2g})"
     return Check("replay", False, says)
@@ -303,16 +313,14 @@ def _replay_check(test: ReplayTest) -> Check:
 
 def _books_check(books: Books) -> Check:
     if books.balanced:
-        most = float(np.max(books.spent / books.allowed))
-        says = f"no client uploads more than is paid for; the dearest spends {100 * most:.4g} % of its budget"
+        most = rounded_up(100 * float(np.max(books.spent / books.allowed)))
+        says = f"no client uploads more than is paid for; the dearest spends {most} % of its budget"
         return Check("reconciliation", True, says)
     if not books.overdrawn.size:
-        return Check(
-            "reconciliation", False, f"delta at the budget's epsilon is {books.excess:.4g} times the allowed"
-        )
+        says = f"delta at the budget's epsilon is {books.excess:.4g} times the allowed"
+        return Check("reconciliation", False, says)
     first = books.overdrawn[0]
-    says = (
-        f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
-        f"which cost epsilon {books.spent[first]:.4g} of {books.allowed[first]:.4g}"
-    )
+    spent, allowed = (rounded_up(float(of[first])) for of in (books.spent, books.allowed))
+    says = f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
+    says += f"which cost epsilon {spent} of {allowed}"
     return Check("reconciliation", False, says)

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from noiseworthy import _validate as check
-from noiseworthy._wording import rounded_down
-from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check
+from noiseworthy._wording import rounded_down, rounded_up
+from noiseworthy.audit.audits import BEYOND, CONFIDENCE, FALSE_ALARM, Check
 from noiseworthy.audit.residuals import replay_test, scale_test
 from noiseworthy.deploy.attacks import (
     LAST,
@@ -48,11 +48,6 @@ from noiseworthy.deploy.rehearsal import Question, World, cost, questions
 TRIALS, SECONDS = 4_000, 45.0
 _MOST = 40
 """Releases after which the owner's own budget is no longer followed to its end."""
-
-_BEYOND = (
-    f"{{}} shows more than was charged with {100 * CONFIDENCE:g} % confidence, as one attack in "
-    f"{1 / (1 - CONFIDENCE):.0f} on a sound one may"
-)
 
 Progress = Callable[[float], None]
 
@@ -88,11 +83,11 @@ class SelfAudit:
             )
         best = max(self.attacks, key=lambda one: one.proven / one.charged)
         if best.lucky:
-            shows = _BEYOND.format(best.question.algorithm)
+            shows = BEYOND.format(best.question.algorithm, "was charged")
             return f"Nothing is proven against this installation, but {shows}; try more --trials."
         return (
-            f"Nothing speaks against this installation: of epsilon {best.charged:.3g} that was charged for a "
-            f"release, an attack on it proves {rounded_down(best.proven)}."
+            f"Nothing speaks against this installation: of epsilon {rounded_up(best.charged, 3)} that was "
+            f"charged for a release, an attack on it proves {rounded_down(best.proven)}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -165,23 +160,21 @@ def _in_memory() -> Path | None:
 
 def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
     said = ", ".join(
-        f"{one.question.algorithm} {rounded_down(one.proven)} of {one.charged:.3g}" for one in attacks
+        f"{one.question.algorithm} {rounded_down(one.proven)} of {rounded_up(one.charged, 3)}"
+        for one in attacks
     )
     wrong = [one.question.algorithm for one in attacks if not one.priced]
+    priced = "the ledger charged every release what it costs by hand, to a millionth"
+    if wrong:
+        priced = f"the ledger charges another price than a release costs: {', '.join(wrong)}"
     lucky = ", ".join(one.question.algorithm for one in attacks if one.lucky)
-    beyond = f"; {_BEYOND.format(lucky)}, try more --trials" if lucky else ""
+    beyond = f"; {BEYOND.format(lucky, 'was charged')}, try more --trials" if lucky else ""
     return (
         Check(
             "bound", all(one.passed for one in attacks), f"proven epsilon of the one charged: {said}{beyond}"
         ),
         _noise_check(attacks, owner.budget.mechanism),
-        Check(
-            "price",
-            not wrong,
-            f"the ledger charges another price than a release costs: {', '.join(wrong)}"
-            if wrong
-            else "the ledger charged every release what it costs by hand, to a millionth",
-        ),
+        Check("price", not wrong, priced),
     )
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from noiseworthy._json import strict_json
-from noiseworthy._wording import rounded_down
+from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, TRIALS, Audit, Check, Effort, Progress, audit
 from noiseworthy.audit.families import tradeoff
 from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of
 from noiseworthy.errors import LedgerError
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.noise import ASSURANCE
 from noiseworthy.studies.planner import Decision
@@ -89,10 +89,12 @@ def verdict(audits: tuple[Audit, ...], trained: tuple[Check, ...] = ()) -> str:
     failed += [check.name for check in trained if not check.passed]
     if failed:
         return f"The audit speaks against the claim: {', '.join(dict.fromkeys(failed))}."
+    if beyond := [made.beyond for made in audits if made.beyond]:
+        return f"Nothing is proven against the claim, but {', and '.join(beyond)}; try more --trials."
     last = audits[-1]
     return (
         f"Nothing speaks against the claim; the attack proves epsilon {rounded_down(last.proven)} of the "
-        f"{last.claimed:.3g} that are claimed ({100 * last.proven / last.claimed:.0f} %)."
+        f"{rounded_up(last.claimed, 3)} that are claimed ({100 * last.proven / last.claimed:.0f} %)."
     )
 
 
@@ -162,14 +164,10 @@ def with_audit(record: Record, audit: Record) -> Record:
     made = AuditRecord.view(audit)
     last = made.trainings[-1]
     measured = {
-        "passed": made.passed,
-        "verdict": made.verdict,
-        "confidence": made.confidence,
-        "trials": last.trials,
-        "delta": last.delta,
-        "epsilon_lower": last.proven_epsilon,
+        "passed": made.passed, "verdict": made.verdict, "confidence": made.confidence,
+        "trials": last.trials, "delta": last.delta, "epsilon_lower": last.proven_epsilon,
         "epsilon_claimed": last.claimed_epsilon,
-    }
+    }  # fmt: skip
     return {**record, "audit": strict_json(measured)}
 
 
@@ -185,7 +183,7 @@ def _uploads_check(plan: Plan, record: Record) -> Check:
     books = reconcile(plan, np.max(record["training"]["uploads"], axis=0))
     most, seeds = float(np.max(books.spent / books.allowed)), len(record["training"]["seeds"])
     trainings = "one training" if seeds == 1 else f"{seeds} trainings"
-    says = f"in {trainings} of this folder the dearest client spent {100 * most:.4g} % of its budget"
+    says = f"in {trainings} of this folder the dearest client spent {rounded_up(100 * most)} % of its budget"
     return Check("run", books.balanced, says)
 
 
@@ -196,9 +194,9 @@ def _ledger_check(folder: Path) -> Check:
     except LedgerError as error:
         return Check("ledger", False, str(error))
     most = max(line.part for line in lines)
-    within = all(line.spent <= line.planned and line.shares <= WHOLE for line in lines)
+    within = all(line.spent <= line.planned and line.shares <= WHOLE + LAST_BITS for line in lines)
     says = (
         f"{entries:,} entries whose chain holds, {len(lines):,} accounts; the dearest spent "
-        f"{100 * most:.4g} % of its lifetime budget"
+        f"{rounded_up(100 * most)} % of its lifetime budget"
     )
     return Check("ledger", within, says)
