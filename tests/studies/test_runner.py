@@ -330,6 +330,20 @@ def test_a_grid_of_its_own_ends_at_what_the_resources_pay_for(prepared, plan):
     assert [(cell.rounds, cell.clients_per_round) for cell in cells] == [(10, 1), (12, 1), (6, 2), (3, 4)]
 
 
+def test_fixed_settings_weigh_uploads_as_the_plan_does_also_where_only_sums_are_seen():
+    privacy = {
+        "mechanism": "gaussian", "epsilon": [0.5, 1.0, 2.0, 4.0], "delta": 1e-5, "clip_norm": 0.5,
+        "trust": "central",
+    }  # fmt: skip
+    algorithm = {"rounds": 3, "clients_per_round": 4, "step_size": 0.5, "weighting": 1.0}
+    prepared = prepare(parse_study({**RAW, "privacy": privacy, "algorithm": algorithm}))
+    plan = decide(prepared).plan
+    cells = grid_of(plan, plan.step, prepared.study.compare, 1, "C")
+    (same,) = [one for one in cells if (one.rounds, one.clients_per_round) == (3, 4)]
+    np.testing.assert_allclose(same.weights, plan.weights)
+    np.testing.assert_allclose(same.noise, plan.noise)
+
+
 @pytest.mark.parametrize("begin", ["planning by trial", "training"])
 def test_from_python_too_compiled_programs_are_kept(begin, tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))

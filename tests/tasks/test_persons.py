@@ -95,6 +95,14 @@ def test_losses_are_means_and_padding_counts_for_nobody():
     )
 
 
+def test_a_model_whose_loss_of_zeros_is_no_number_knows_persons_of_few_records():
+    model = model_task(lambda w, x: x / jnp.linalg.norm(x) @ w, jnp.ones((D, 2)), record_shape=(D,))
+    task, (x, y, whose) = Persons(model, MOST, D), people()
+    theta = jnp.linspace(-1, 1, task.dimension)
+    found = task.gradient(theta, batch_of(task, x, y, whose))
+    np.testing.assert_allclose(found, by_hand(model, theta, x, y, whose) / PEOPLE, atol=1e-6)
+
+
 def test_whoever_has_records_twice_counts_once():
     task, (x, y, whose) = Persons(MODELS["logistic, weighted"], MOST, D), people()
     few = whose == numbered(whose.tolist())[0]

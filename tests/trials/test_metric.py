@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score
+from scipy.special import softmax
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.space import Setting
+from noiseworthy.tasks import make_task
 from noiseworthy.trials import courses
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.cache import keep, recalled
@@ -70,6 +73,20 @@ def test_trials_measure_the_metric_beside_the_same_loss_and_accuracy(facts_of, s
     else:
         share = (1 - named.quality) / (1 - (0.5 if metric == "auc" else 1 / 3))
         np.testing.assert_allclose(named.voted, share)
+
+
+def test_the_auc_of_many_classes_is_that_of_the_probabilities_that_a_model_is_measured_by(facts_of):
+    """Outputs of records that are surer of everything are no larger shares of one."""
+    rng, task = np.random.default_rng(0), make_task("softmax", (5,), 3)
+    x, y, theta = rng.normal(size=(90, 5)), rng.integers(0, 3, 90), rng.normal(size=(2, task.dimension))
+    shards = SimpleNamespace(test_x=task.prepare(jnp.asarray(x)), test_y=y)
+    proxy = SimpleNamespace(facts=facts_of(metric="auc"), task=task, whole=lambda theta: theta)
+    found, _ = courses._by_metric(
+        proxy, SimpleNamespace(shards=shards), theta.astype(np.float32), np.ones(2), np.ones(2)
+    )
+    given = softmax(x @ theta.reshape(2, 5, 3), axis=2)
+    expected = [roc_auc_score(y, one, multi_class="ovr") for one in given]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 @pytest.mark.full

@@ -236,8 +236,7 @@ def grid_of(
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
     problem = replace(plan.problem, budget=plan.trainable, clip_norm=clip)
     beside = Beside(plan, problem, step, table.wanted, longest, several)
-    levers = {
-        "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,
-        "steering": plan.steering,
-    }  # fmt: skip
-    return [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]
+    levers = {"momentum": plan.momentum, "averaging": plan.averaging, "steering": plan.steering}
+    cells = [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]
+    # of some methods weights are equal, whatever clients hold: those have no weighting
+    return [cell.weighed(plan.weighting) if plan.weighting else cell for cell in cells]

@@ -86,8 +86,11 @@ class Persons:
             raise InvalidInput(
                 f"rows of persons must have shape (n, {wanted[0]}, {wanted[1]}), got {x.shape}"
             )
-        records = self.task.prepare(x[..., :-1].reshape(-1, self.features))
-        return jnp.concatenate([records.reshape(*x.shape[:2], -1), x[..., -1:]], axis=-1)
+        records, shares = x[..., :-1], x[..., -1:]
+        # copies of a person's first record where it has no more: of zeros a loss may be NaN (x over its norm)
+        filled = jnp.where(shares > 0, records, records[:, :1])
+        rows = self.task.prepare(filled.reshape(-1, self.features)).reshape(*x.shape[:2], -1)
+        return jnp.concatenate([rows, shares], axis=-1)
 
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the persons' gradients, each formed of all its records and then clipped to C.
@@ -104,7 +107,8 @@ class Persons:
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`). A person
         contributes zero if its gradient is not finite or its squared norm overflows.
         """
-        return formed_sum(self._loss, theta, chunks(batch, self._at_once), clip_norm, norm)
+        parts = chunks(batch, max(1, _AT_ONCE // self.dimension))
+        return formed_sum(self._loss, theta, parts, clip_norm, norm)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the persons' gradients, unclipped and without the ridge, shape (p,); zero without any."""
@@ -126,10 +130,6 @@ class Persons:
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss and accuracy on prepared records that test, each counted once."""
         return self.task.score(theta, x, y)
-
-    @property
-    def _at_once(self) -> int:
-        return max(1, _AT_ONCE // self.dimension)
 
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:
         """Loss of one person, of records (most, q + 1)."""

@@ -28,7 +28,8 @@ def quality(metric: Metric, outputs: ArrayLike, labels: ArrayLike) -> Real:
 
     Args:
         metric: one of classes, `accuracy`, `balanced-accuracy` or `auc`.
-        outputs: shape (S, n, K), or (S, n, 1) for two classes, the second where it is above 0.
+        outputs: shape (S, n, K), by log-probabilities where AUC is of more than two classes; or (S, n, 1) for
+            two, the second where it is above 0.
         labels: classes 0..K-1, shape (n,).
 
     Returns:

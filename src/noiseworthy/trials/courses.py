@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.records import Trajectory
@@ -277,8 +278,10 @@ def _by_metric(
         return ()
     reached = accuracy
     if metric not in ("accuracy", "r2"):
-        outputs = answers_of(proxy.task, jnp.asarray(proxy.whole(theta)), deal.shards.test_x)
-        reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
+        z = np.nan_to_num(answers_of(proxy.task, jnp.asarray(proxy.whole(theta)), deal.shards.test_x))
+        # between records outputs of several classes compare by what they make probable, as in `model.metrics`
+        told = log_softmax(z.astype(np.float64), axis=2) if z.shape[2] > 1 else z
+        reached = quality(metric, told, deal.shards.test_y).reshape(loss.shape)
     share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
     return reached, np.where(np.isfinite(loss), share, np.inf)
 
