@@ -195,3 +195,4 @@ def test_a_point_decides_and_a_standard_error_is_asked_for():
     assert made(0.811, [0.011, 0.011]).best == "tuned"
     assert made(0.82, [0.02, 0.02]).gaining.tolist() == [True]
     assert made(0.82, [0.2, -0.16]).gaining.tolist() == [False], "public data disagree"
+    assert made(0.82, [0.0, 0.08]).gaining.tolist() == [False], "by a standard error of 0.04, for n - 1"

@@ -98,11 +98,11 @@ class AtHome:
     def gaining(self) -> NDArray[np.bool_]:
         """Whether each typical owner gains a point by tuning, beyond a standard error, shape (k,).
 
-        Those of as many records count together.
+        Those of as many records count together; of one public data set alone a point is enough.
         """
         _, kind = np.unique(self.records, return_inverse=True)
         alike = np.stack([self.gains[:, kind == one].mean(axis=1) for one in range(kind.max() + 1)], axis=1)
-        error = alike.std(axis=0) / np.sqrt(len(alike))
+        error = alike.std(axis=0) / np.sqrt(max(len(alike) - 1, 1))
         return (alike.mean(axis=0) - error > WORTH)[kind]
 
     @property
