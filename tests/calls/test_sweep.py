@@ -128,6 +128,16 @@ def test_variants_of_records_that_were_changed_stand_in_no_table_together(tmp_pa
         nw.sweep("wards.toml", {"privacy.epsilon": [1, 4]}, "swept")
 
 
+def test_a_table_of_other_keys_is_not_replaced(study, trained, tmp_path):
+    (tmp_path / "swept").mkdir()
+    kept = "algorithm.rounds,privacy.epsilon,study,algorithm\n4,2,study,fedsgd-dpc\n"
+    (tmp_path / "swept" / "sweep.csv").write_text(kept)
+    with pytest.raises(ResumeError, match=r"over algorithm\.rounds, privacy\.epsilon, not over privacy\.ep"):
+        nw.sweep(study, {"privacy.epsilon": [2]}, "swept")
+    assert trained == []
+    assert (tmp_path / "swept" / "sweep.csv").read_text() == kept
+
+
 def test_a_variant_that_cannot_be_planned_is_a_row_with_the_reason(study):
     made = nw.sweep(study, {"algorithm.clients_per_round": [2, 9]}, "swept")
     assert made.table.refused[0] == ""

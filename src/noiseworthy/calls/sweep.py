@@ -1,10 +1,12 @@
 """Many runs of a study, with other values under some keys: a folder for each, one table, one figure."""
 
+import csv
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,8 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a variant's folder of another study, other seeds, or records that were changed since.
+        ResumeError: a folder with a sweep over other keys, or a variant's of another study, other seeds, or
+            records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -97,6 +100,7 @@ def sweep(
     for key in over:
         if key in fixed:
             raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
+    _check_keys(folder / TABLE, over)
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]
     marks = [_mark(one) for one in asked]
@@ -137,6 +141,17 @@ class _Told(Callback):
     def on_rounds(self, done: float) -> None:
         """The other half."""
         self._tell((1 + done) / 2)
+
+
+def _check_keys(table: Path, over: Over) -> None:
+    """That no table of a sweep over other keys would be replaced."""
+    if not table.exists():
+        return
+    with table.open(newline="") as file:
+        kept = list(takewhile(lambda column: column != COLUMNS[0], next(csv.reader(file), [])))
+    if sorted(kept) != sorted(over):
+        said = f"{table} is of a sweep over {', '.join(kept)}, not over {', '.join(over)}"
+        raise ResumeError(f"{said}; name another folder with --out")
 
 
 def _all(set: Changes | None, variant: Variant) -> dict[str, Any]:
