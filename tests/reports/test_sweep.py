@@ -51,6 +51,17 @@ def test_a_line_for_every_choice_of_the_other_keys_with_bars_from_least_to_most(
     np.testing.assert_allclose(sorted(bars)[0], [0.3, 0.4])
 
 
+def test_a_line_goes_along_the_axis_and_its_label_tells_its_right_end(record):
+    numbers = record.model_copy(update={"federation": record.federation.model_copy(update={"classes": None})})
+    ends = ((8.0, 0.7), (0.5, 0.3), (2.0, 0.5))
+    axes, (line,) = drawn(
+        sweep_figure([Reached({"privacy.epsilon": x}, ended(numbers, score)) for x, score in ends])
+    )
+    assert line.get_ydata().tolist() == [0.3, 0.5, 0.7]
+    assert axes.get_title(loc="left") == "Test R² by epsilon"
+    assert "0.7" in [text.get_text() for text in axes.texts]
+
+
 def test_values_that_are_no_numbers_stand_side_by_side(record):
     reached = [Reached({"algorithm.name": name}, ended(record, 0.5)) for name in ("dp-fedavg", "fedsgd-dpc")]
     axes, (line,) = drawn(sweep_figure(reached))
@@ -77,6 +88,7 @@ def test_the_table_names_why_a_variant_was_refused():
         {"privacy.epsilon": 0.5, **row, "refused": ""},
         {"privacy.epsilon": 2.0, "refused": "epsilon is too large"},
         {"privacy.epsilon": 4.0, **row, "accuracy": np.nan, "rounds": 0, "loss": np.nan, "refused": ""},
+        {"privacy.epsilon": 8.0, **row, "accuracy_std": 0.0, "refused": ""},
     ])  # fmt: skip
     console = Console(width=80)
     with console.capture() as capture:
@@ -85,7 +97,8 @@ def test_the_table_names_why_a_variant_was_refused():
     assert ["0.5", "0.500", "±", "0.100", "1.00", "5", "1,000"] in lines
     assert ["2", "refused", "(1)"] in lines
     assert ["(1)", "epsilon", "is", "too", "large"] in lines
-    assert lines[-2][:4] == ["4", "do", "not", "train"]
+    assert ["4", "do", "not", "train", "–", "0", "1,000"] in lines
+    assert ["8", "0.500", "1.00", "5", "1,000"] in lines, "one seed has no deviation"
 
 
 def test_brackets_in_keys_and_values_are_shown():

@@ -122,6 +122,15 @@ def test_the_budgets_are_at_the_axes_with_their_unit(plain):
     assert "resource budget C of a client in joules" in [text.get_text() for text in axes.texts]
 
 
+def test_r2_keeps_its_capital_in_titles(plain):
+    plain["federation"]["classes"] = None
+    assert axes_of(plain).get_title(loc="left").startswith("Test R² and plan")
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(tradeoff_table(view(plain)))
+    assert "Test R² for every pair of budgets" in capture.get()
+
+
 def test_budgets_per_client_are_written_as_multiples(plain):
     for axis in ("epsilon", "budget"):
         plain["tradeoff"][axis]["per_client"] = True

@@ -46,10 +46,10 @@ def sweep_figure(reached: Sequence[Reached]) -> Figure | None:
         return None
     record, keys = trained[0].record, list(trained[0].changes)
     quantity: Quantity = "accuracy" if all(final(one.record, "accuracy") for one in trained) else "loss"
-    named = f"test {score_name(record)}" if quantity == "accuracy" else "test loss"
+    named = f"Test {score_name(record)}" if quantity == "accuracy" else "Test loss"
     figure = new_figure(WIDTH, HEIGHT)
     axes = figure.subplots()
-    head(axes, f"{named.capitalize()} by {short(keys[0], keys)}", _over_seeds(trained), drawable(keys[0]))
+    head(axes, f"{named} by {short(keys[0], keys)}", _over_seeds(trained), drawable(keys[0]))
     across = _places(axes, [one.changes[keys[0]] for one in trained])
     outcomes = [found for one in trained if (found := final(one.record, quantity))]
     _limits(axes, record, quantity, outcomes)
@@ -59,6 +59,7 @@ def sweep_figure(reached: Sequence[Reached]) -> Figure | None:
     colours = inks(list(lines))
     labels = _start(axes, trained, quantity)
     for i, (name, line) in enumerate(lines.items()):
+        line.sort(key=lambda mark: mark[0])
         _draw(axes, line, colours[name], i - (len(lines) - 1) / 2)
         last = line[-1][1].mean
         end = written(record, quantity, last)
@@ -85,7 +86,8 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
         if row["refused"]:
             table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
-        ended = level(row["loss"]), number(row["rounds"]), f"{row['uploads']:,.0f}"
+        loss = level(row["loss"]) if row["rounds"] else "–"
+        ended = loss, number(row["rounds"]), f"{row['uploads']:,.0f}"
         table.add_row(*told, _spread(row), *ended)
     return table
 
@@ -94,10 +96,10 @@ _NUMBERS = ("accuracy", "loss", "rounds", "uploads")
 
 
 def _spread(row: dict[Any, Any]) -> str:
-    """A score with its standard deviation over seeds; what was not trained has none."""
+    """A score with its standard deviation over seeds, of which one has none; neither has an idle plan."""
     if not np.isfinite(row["accuracy"]):
         return "–" if row["rounds"] else "do not train"
-    return f"{row['accuracy']:.3f} ± {row['accuracy_std']:.3f}"
+    return f"{row['accuracy']:.3f}" + f" ± {row['accuracy_std']:.3f}" * (row["accuracy_std"] > 0)
 
 
 def _over_seeds(trained: Sequence[Reached]) -> str:

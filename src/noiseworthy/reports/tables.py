@@ -156,7 +156,7 @@ def tradeoff_table(record: RunRecord) -> RenderableType | None:
     if not (tradeoff := record.tradeoff):
         return None
     rows = [surface.tick(value, tradeoff.budget) for value in tradeoff.budget.values]
-    what = f"{surface.name_of(record, tradeoff).capitalize()} for every pair of budgets"
+    what = f"Test{surface.name_of(record, tradeoff).removeprefix('test')} for every pair of budgets"
     said = _surface(record, tradeoff, rows, what, surface.budget_axis(tradeoff.budget))
     if not tradeoff.trust:
         return said

@@ -42,7 +42,7 @@ def tradeoff_figure(record: RunRecord) -> Figure | None:
     if (tradeoff := record.tradeoff) is None:
         return None
     rows = [words.tick(value, tradeoff.budget) for value in tradeoff.budget.values]
-    title = words.name_of(record, tradeoff).capitalize() + " and plan for every pair of budgets"
+    title = f"Test{words.name_of(record, tradeoff).removeprefix('test')} and plan for every pair of budgets"
     return _cells(record, tradeoff, rows, title, words.budget_axis(tradeoff.budget))
 
 
@@ -51,7 +51,7 @@ def trusts_figure(record: RunRecord) -> Figure | None:
     """What each trust reaches at each privacy budget, drawn alike; None where it was not asked for."""
     if (tradeoff := record.tradeoff) is None or not tradeoff.trust:
         return None
-    title = words.name_of(record, tradeoff).capitalize() + " and plan by whom owners trust"
+    title = f"Test{words.name_of(record, tradeoff).removeprefix('test')} and plan by whom owners trust"
     return _cells(record, words.by_trust(tradeoff), words.trusts(tradeoff), title, "who is trusted")
 
 
