@@ -122,7 +122,7 @@ def test_a_shared_model_that_diverged_leaves_owners_their_own():
 def test_the_error_is_that_of_a_mean_over_owners_that_are_drawn():
     """Over owners with as many test records each it is that of the mean of their means."""
     rng = np.random.default_rng(0)
-    tuned, alone = rng.random((7, 5)), rng.random((7, 5))
-    found = scored(np.ones(7, int), {"tuned": [*tuned], "alone": [*alone], "shared": [*alone]}, named=True)
-    means = (tuned - alone).mean(axis=1)
-    assert found.errors["alone"] == pytest.approx(means.std(ddof=1) / np.sqrt(7))
+    tuned, alone, shared = rng.random((3, 7, 5))
+    found = scored(np.ones(7, int), {"tuned": [*tuned], "alone": [*alone], "shared": [*shared]}, named=True)
+    for name, apart in (("alone", tuned - alone), ("shared", tuned - shared), ("of_shared", shared - alone)):
+        assert found.errors[name] == pytest.approx(apart.mean(axis=1).std(ddof=1) / np.sqrt(7))

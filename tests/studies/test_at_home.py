@@ -136,6 +136,7 @@ def test_the_claim_says_that_models_made_at_home_carry_no_guarantee(record, tabl
         (0.8, 0.7, 0.9, 0.02, "Share, and tune at home"),
         (0.8, 0.7, 0.82, 0.02, "Staying home and sharing are not told apart"),
         (0.8, 0.9, 0.85, 0.01, "Share, and use the shared model"),
+        (0.8, 0.83, 0.82, 0.02, "Staying home and sharing are not told apart"),
         (0.8, None, 0.8, 0.0, "Stay home"),
         (None, None, None, None, "No owner has test records"),
     ],
@@ -146,7 +147,8 @@ def test_the_verdict_is_own_shared_or_tuned(record, alone, shared, tuned, error,
         name: getattr(home, name).model_copy(update={"overall": overall})
         for name, overall in (("alone", alone), ("shared", shared), ("tuned", tuned))
     }
-    told = record.model_copy(update={"home": home.model_copy(update={**new, "error_alone": error})})
+    errors = {"error_alone": error, "error_of_shared": error}
+    told = record.model_copy(update={"home": home.model_copy(update={**new, **errors})})
     assert str(at_home.finding(told)).startswith(verdict)
 
 

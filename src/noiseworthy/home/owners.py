@@ -46,7 +46,8 @@ class Scored:
         gains: of tuned over alone, shape (N,).
         gain_limits: shape (N, 2).
         overall: of each candidate on the test records of all owners.
-        errors: standard errors of tuned less alone and less shared on these, by owners that are drawn.
+        errors: standard errors on these, by owners that are drawn: of tuned less `alone` and less `shared`,
+            and `of_shared` less alone.
     """
 
     records: NDArray[np.int64]
@@ -136,7 +137,8 @@ def scored(records: NDArray[np.int64], found: dict[str, list[Real]], *, named: b
         gains=_means(gains),
         gain_limits=np.array([limits_of_gain(one) for one in gains]),
         overall={name: overall_score(each) for name, each in found.items()},
-        errors={name: _error(_less(found[BEST], found[name])) for name in found if name != BEST},
+        errors={name: _error(_less(found[BEST], found[name])) for name in found if name != BEST}
+        | {"of_shared": _error(_less(found[SHARED], found[ALONE]))},
     )
 
 

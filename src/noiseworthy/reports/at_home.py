@@ -78,11 +78,10 @@ def _verdict(home: HomePart, reached: dict[str, float]) -> str:
     shared = reached.get("shared", -math.inf)
     if alone >= max(tuned, shared):
         return "Stay home"
-    if tuned >= shared:
-        if home.error_alone is None or tuned - alone <= 2 * home.error_alone:
-            return "Staying home and sharing are not told apart"
-        return "Share, and tune at home"
-    return "Share, and use the shared model"
+    best, error = max((tuned, home.error_alone), (shared, home.error_of_shared), key=lambda one: one[0])
+    if error is None or best - alone <= 2 * error:
+        return "Staying home and sharing are not told apart"
+    return "Share, and tune at home" if tuned >= shared else "Share, and use the shared model"
 
 
 def who_gains(record: RunRecord, home: HomePart) -> str:

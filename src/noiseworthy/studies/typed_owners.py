@@ -61,7 +61,7 @@ class HomePart(Part):
         tuned: the shared model tuned by each owner.
         gains: tuned less alone; `gains_least` and `gains_most` are its limits.
         error_alone: standard error of tuned less alone on all test records, of owners that are drawn;
-            `error_shared` of tuned less shared.
+            `error_shared` of tuned less shared, `error_of_shared` of shared less alone.
         seconds: that it took.
     """
 
@@ -76,6 +76,7 @@ class HomePart(Part):
     gains_most: list[Number]
     error_alone: Number
     error_shared: Number
+    error_of_shared: Number = None
     seconds: float
 
     @property
