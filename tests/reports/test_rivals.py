@@ -222,20 +222,23 @@ def test_the_reference_follows_the_partition(record):
     [
         (0.05, 0.01, "is ahead of the best private rival, PFA, by 5.0 ± 1.0 points"),
         (0.05, 0.04, "is not clearly ahead of the best private rival, PFA: +5.0 ± 4.0 points"),
+        (0.05, 0.02, "is not clearly ahead of the best private rival, PFA: +5.0 ± 2.0 points"),
         (0.0, 0.0, "is not ahead of the best private rival, PFA: +0.0 ± 0.0 points"),
         (-0.05, 0.04, "is not ahead of the best private rival, PFA: -5.0 ± 4.0 points"),
         (-0.05, 0.01, "is behind the best private rival, PFA, by 5.0 ± 1.0 points"),
     ],
 )
 def test_ahead_takes_two_standard_errors(alone, mean, std, says):
-    """Of three seeds the error is the deviation over the root of 2: 0.04 makes 0.028 of it."""
+    """Of three seeds the error is the deviation over the root of 2, which Student's t takes 4.5 times."""
     entry(alone, "PFA")["gap"] = {"mean": mean, "std": std}
     assert words.finding(rivals_of(alone)) == f"Under Gaussian noise DPFL-BCS {says}"
 
 
-def test_one_seed_has_no_deviation(alone):
+def test_one_seed_has_no_deviation_and_tells_nobody_apart(alone):
     alone["rivals"]["seeds"] = [0]
-    assert words.finding(rivals_of(alone)).endswith("by 5.0 points")
+    assert words.finding(rivals_of(alone)).endswith(
+        "is not clearly ahead of the best private rival, PFA: +5.0 points"
+    )
     assert (
         words.with_deviation(rivals_of(alone), words.entry_of(words.own_points(rivals_of(alone))[0], "PFA"))
         == f"65.0{NBSP}%"

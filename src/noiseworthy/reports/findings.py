@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.methods.words import Course, Record
@@ -19,6 +20,9 @@ from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 from noiseworthy.tasks.names import MEAN, is_encoder
 from noiseworthy.tasks.qualities import score_of
+
+_LEVEL = 0.977
+"""Of Student's t that a difference over the same seeds must pass: two standard errors, more of few seeds."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,18 @@ def score_name(record: RunRecord) -> str:
 def score(record: RunRecord, value: float) -> str:
     """A score as it is usually written: accuracy in percent, R² as a number."""
     return number(value, 2) if score_name(record) == "R²" else percent(value)
+
+
+def chance(deviation: float, seeds: int) -> float:
+    """What a mean difference over the same seeds must pass; infinite of one seed, which tells nothing apart.
+
+    Args:
+        deviation: of the differences, the root of their mean square from the mean.
+        seeds: of the differences.
+    """
+    if seeds == 1:
+        return math.inf
+    return float(stdtrit(seeds - 1, _LEVEL)) * deviation / math.sqrt(seeds - 1)
 
 
 def over_seeds(seeds: int) -> str:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from noiseworthy._wording import count, finite, level, number, rounded_up, span
 from noiseworthy.methods.words import Key
@@ -18,9 +17,6 @@ from noiseworthy.reports.schedules import headline
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, OutcomePart, UsualPart
-
-_LEVEL = 0.977
-"""Of Student's t that a difference over the same seeds must pass: two standard errors, more of few seeds."""
 
 
 class Result(NamedTuple):
@@ -129,9 +125,7 @@ def usual_verdict(record: RunRecord) -> str | None:
     if outcome is None or not np.isfinite(_merit(best, what)).all():
         return "Every usual setting diverged"
     gap = _merit(planned, what) - _merit(best, what)
-    chance = math.inf
-    if len(gap) > 1:
-        chance = stdtrit(len(gap) - 1, _LEVEL) * gap.std(ddof=1) / math.sqrt(len(gap))
+    chance = findings.chance(gap.std(), len(gap))
     mean = written(record, what, outcome.mean)
     if gap.mean() > chance:
         return f"Better than every usual setting; the best of them reaches {mean}"

@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Literal
 
-import numpy as np
-
 from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.methods.rivals.contest import OURS, REFERENCE, SAME_CLIENTS
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.reports.findings import score_name
+from noiseworthy.reports.findings import chance, score_name
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import EntryPart, GapPart, PointPart, RivalsPart
 
 Varied = Literal["epsilon_max", "alpha"]
 SWEEPS: tuple[Varied, ...] = ("epsilon_max", "alpha")
 """What may be varied."""
-_SURE = 2.0
-"""Standard errors from which a gap is more than the luck of seeds."""
 _NBSP = "\N{NO-BREAK SPACE}"
 ALONE = "alone"
 """What owners' own models are called among the scores at home."""
@@ -128,7 +124,7 @@ def finding(rivals: RivalsPart) -> str:
 
 
 def verdict(rivals: RivalsPart, point: PointPart) -> str:
-    """Whether DPFL-BCS is ahead of the best private rival at a point: by two standard errors or more."""
+    """Whether DPFL-BCS is ahead of the best private rival at a point, by more than chance."""
     noise = f"Under {point.mechanism.capitalize()} noise {OURS}"
     best = best_rival(rivals, point)
     if mean_of(rivals, entry_of(point, OURS)) is None:
@@ -152,8 +148,7 @@ def _standing(rivals: RivalsPart, best: str, gap: GapPart) -> str:
 
 
 def _is_sure(gap: GapPart, seeds: int) -> bool:
-    error = gap.std / np.sqrt(seeds - 1) if seeds > 1 else 0.0
-    return bool(abs(gap.mean) > _SURE * error)
+    return abs(gap.mean) > chance(gap.std, seeds)
 
 
 def _same_clients(rivals: RivalsPart, point: PointPart) -> str:
