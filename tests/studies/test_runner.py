@@ -16,7 +16,7 @@ from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
-from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.plan import Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -342,6 +342,17 @@ def test_fixed_settings_weigh_uploads_as_the_plan_does_also_where_only_sums_are_
     (same,) = [one for one in cells if (one.rounds, one.clients_per_round) == (3, 4)]
     np.testing.assert_allclose(same.weights, plan.weights)
     np.testing.assert_allclose(same.noise, plan.noise)
+
+
+def test_fixed_settings_are_steered_as_much_over_all_their_rounds(prepared, plan):
+    """As trials, which count gains over a training; a gain that a study states is that of every round."""
+    of_trials = replace(plan, steering=Steering(0.5, 0.1, closing=0.2))
+    made = of_trials, of_trials.step, CompareTable(rounds=[2, 6, 60]), 1, "C"
+    gains = {cell.rounds: cell.steering for cell in grid_of(*made)}
+    assert gains[6] == of_trials.steering
+    assert {rounds: one.gain for rounds, one in gains.items()} == pytest.approx({2: 0.9, 6: 0.5, 60: 0.05})
+    stated = grid_of(*made, gain_is_stated=True)
+    assert {cell.steering for cell in stated} == {of_trials.steering}
 
 
 @pytest.mark.parametrize("begin", ["planning by trial", "training"])

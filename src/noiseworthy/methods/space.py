@@ -25,7 +25,7 @@ weighted by their precision, rounds that ask some clients only, step sizes that 
 and records that are seen against their noised mean."""
 
 
-_MOST_GAIN = 0.9
+MOST_GAIN = 0.9
 """Of steering in one round, however few there are."""
 
 
@@ -168,7 +168,7 @@ class Free:
 
         The gains 4 k (t/T) (1 - t/T) of T rounds sum to about 2kT/3.
         """
-        planned = min(_MOST_GAIN, float(f"{1.5 * setting.steering / rounds:.2g}"))
+        planned = min(MOST_GAIN, float(f"{1.5 * setting.steering / rounds:.2g}"))
         gain = planned if self.steering is None else self.steering
         return Steering(gain, self.floor) if gain else None
 
