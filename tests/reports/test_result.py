@@ -130,6 +130,17 @@ def test_the_verdict_is_that_of_the_paired_difference(make_record, accuracies, s
     assert result.verdict(view(with_usual(make_record("full"), accuracies))).startswith(said)
 
 
+def test_where_one_seed_diverged_no_score_of_the_others_is_the_result(make_record):
+    record = with_usual(make_record("full"), ((0.9, None, 0.9), (0.4, 0.5, 0.6)))
+    record["training"] = None
+    for one in (record["compare"]["usual"][0], record["compare"]["cells"][0]):
+        one["loss"], one["accuracy"] = [1.0, None, 1.0], [0.9, None, 0.9]
+    (_, plan, _), (_, first, _), (name, last, _) = result.beside_usual(view(record), view(record).compare)
+    assert (plan, first.mean, name.split(",")[0], last) == (None, 0.5, "tutorial 0", None)
+    assert result.title(view(record)) == "Training diverged"
+    assert result.verdict(view(record)) == "The plan diverged"
+
+
 def test_without_usual_settings_the_grid_gives_the_verdict(make_record):
     assert result.verdict(view(make_record("full"))) == f"The plan keeps 96{SPACE}% of the attainable gain"
     assert result.verdict(view(make_record("plan_only"))) is None

@@ -79,7 +79,7 @@ def _row(axes: Axes, rivals: RivalsPart, entry: EntryPart, row: int, look: Ink) 
         words.with_deviation(rivals, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
         textcoords="offset points", va="center", fontweight=_weight(entry.name), annotation_clip=False,
     )  # fmt: skip
-    values, mean = finite(entry.over_seeds(rivals.quantity), np.nan), words.mean_of(rivals, entry)
+    values, mean = finite(getattr(entry, rivals.quantity), np.nan), words.mean_of(rivals, entry)
     rows = np.full(len(values), row)
     axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")
     if mean is not None:
@@ -105,7 +105,7 @@ def _mark_reference(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
 def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     """Limits that show everybody and the reference."""
     entries = [*point.algorithms, words.reference_of(rivals, point.alpha)]
-    values = np.concatenate([finite(entry.over_seeds(rivals.quantity), np.nan) for entry in entries])
+    values = np.concatenate([finite(getattr(entry, rivals.quantity), np.nan) for entry in entries])
     known = values[np.isfinite(values)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     if rivals.quantity == "loss" and low > 0 and high / low > _WIDE:

@@ -13,8 +13,10 @@ class OutcomePart(Part):
     accuracy: Curve
 
     def over_seeds(self, quantity: Quantity) -> Curve:
-        """Loss or score, one for each seed."""
-        return self.loss if quantity == "loss" else self.accuracy
+        """Loss or score, one for each seed; no score of any where a training diverged."""
+        if quantity == "loss":
+            return self.loss
+        return [None] * len(self.accuracy) if None in self.loss else self.accuracy
 
 
 class SettingPart(OutcomePart):
