@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
@@ -385,6 +386,17 @@ def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
         for write in files:
             write(made)
         assert len(drawn) == len(files)
+
+
+def test_titles_and_units_are_in_lines_that_fit(make_record):
+    kept = make_record("full")
+    kept["compare"]["lost_gain"] = 0.55
+    compared, why = compare_figure(view(kept)), why_figure(view(make_record("coins")))
+    for figure, said in (compared, "The plan keeps only 45\xa0%"), (why, "squared distance to the optimum"):
+        styled(figure.draw_without_rendering)()
+        every = [text for text in figure.findobj(Text) if len(text.get_text()) > 20]
+        assert any(text.get_text().startswith(said) for text in every)
+        assert max(text.get_window_extent().x1 for text in every) <= figure.bbox.width
 
 
 def test_texts_are_laid_out_as_wide_as_a_png_draws_them():

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from textwrap import fill
 from typing import ParamSpec, TypeVar
 
 import matplotlib
@@ -94,12 +95,13 @@ def drawable(text: str) -> str:
 
 
 def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
-    """Title and, below it, what the vertical axis is, flush left; light horizontal rules."""
+    """Title and, below it, what the vertical axis is, flush left, in lines that fit; light rules."""
     size = matplotlib.rcParams["font.size"]
+    room = 72 * axes.bbox.width / matplotlib.rcParams["figure.dpi"] / size
+    title, subtitle = fill(title, int(1.72 * room)), fill(subtitle, int(2.2 * room))
+    above = size * (2.3 + 1.3 * subtitle.count("\n"))
     # names of data and keys may hold a dollar sign, which begins a formula
-    axes.set_title(
-        title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=size * 2.3, parse_math=False
-    )
+    axes.set_title(title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=above, parse_math=False)
     axes.annotate(
         subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
     )
