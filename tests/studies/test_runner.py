@@ -344,15 +344,22 @@ def test_fixed_settings_weigh_uploads_as_the_plan_does_also_where_only_sums_are_
     np.testing.assert_allclose(same.noise, plan.noise)
 
 
-def test_fixed_settings_are_steered_as_much_over_all_their_rounds(prepared, plan):
+@pytest.mark.parametrize(
+    ("stated", "gains"), [("auto", {2: 0.9, 6: 0.5, 60: 0.05}), (0.5, {2: 0.5, 6: 0.5, 60: 0.5})]
+)
+def test_fixed_settings_are_steered_as_much_over_all_their_rounds(stated, gains, prepared, plan, monkeypatch):
     """As trials, which count gains over a training; a gain that a study states is that of every round."""
-    of_trials = replace(plan, steering=Steering(0.5, 0.1, closing=0.2))
-    made = of_trials, of_trials.step, CompareTable(rounds=[2, 6, 60]), 1, "C"
-    gains = {cell.rounds: cell.steering for cell in grid_of(*made)}
-    assert gains[6] == of_trials.steering
-    assert {rounds: one.gain for rounds, one in gains.items()} == pytest.approx({2: 0.9, 6: 0.5, 60: 0.05})
-    stated = grid_of(*made, gain_is_stated=True)
-    assert {cell.steering for cell in stated} == {of_trials.steering}
+    raw = {**RAW, "algorithm": {**RAW["algorithm"], "steering": stated}, "compare": {"rounds": [2, 6, 60]}}
+    made, tried = replace(plan, steering=Steering(0.5, 0.1, closing=0.2)), []
+
+    def grid(plans, *rest):
+        tried.extend(plans)
+        return [cell(1.0, 1.0) for _ in plans]
+
+    monkeypatch.setattr(comparing, "run_grid", grid)
+    fixed = tried[: len(compare(made, *prepared.trained(), parse_study(raw)).grid)]
+    assert {one.steering.closing for one in fixed} == {0.2}
+    assert {one.rounds: one.steering.gain for one in fixed} == pytest.approx(gains)
 
 
 @pytest.mark.parametrize("begin", ["planning by trial", "training"])

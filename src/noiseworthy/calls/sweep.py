@@ -1,12 +1,10 @@
 """Many runs of a study, with other values under some keys: a folder for each, one table, one figure."""
 
-import csv
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +143,9 @@ class _Told(Callback):
 
 def _check_keys(table: Path, over: Over) -> None:
     """That no table of a sweep over other keys would be replaced."""
-    if not table.exists():
-        return
-    with table.open(newline="") as file:
-        kept = list(takewhile(lambda column: column != COLUMNS[0], next(csv.reader(file), [])))
-    if sorted(kept) != sorted(over):
-        said = f"{table} is of a sweep over {', '.join(kept)}, not over {', '.join(over)}"
+    kept = {*pd.read_csv(table, nrows=0)} - {*COLUMNS, "refused"} if table.exists() else {*over}
+    if kept != {*over}:
+        said = f"{table} is of a sweep over {', '.join(sorted(kept))}, not over {', '.join(over)}"
         raise ResumeError(f"{said}; name another folder with --out")
 
 

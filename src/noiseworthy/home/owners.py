@@ -129,17 +129,14 @@ def scored(records: NDArray[np.int64], found: dict[str, list[Real]], *, named: b
     tests = np.array([len(one) for one in found[ALONE]])
     gains = _less(found[BEST], found[ALONE])
     return Scored(
-        records=records,
-        tests=tests,
-        named=named,
+        records=records, tests=tests, named=named,
         scores={name: _means(each) for name, each in found.items()},
         limits={name: np.array([limits_of(one) for one in each]) for name, each in found.items()},
-        gains=_means(gains),
-        gain_limits=np.array([limits_of_gain(one) for one in gains]),
+        gains=_means(gains), gain_limits=np.array([limits_of_gain(one) for one in gains]),
         overall={name: overall_score(each) for name, each in found.items()},
         errors={name: _error(_less(found[BEST], found[name])) for name in found if name != BEST}
         | {"of_shared": _error(_less(found[SHARED], found[ALONE]))},
-    )
+    )  # fmt: skip
 
 
 def test_owners(federation: Federation, seed: int) -> NDArray[np.int64]:

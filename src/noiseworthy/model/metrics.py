@@ -122,7 +122,7 @@ def _r2(true: NDArray[np.float64], given: NDArray[np.float64]) -> float:
 def _prior_loss(shares: NDArray[np.float64]) -> float:
     """Log loss of always answering some shares, where classes come in them."""
     occurring = shares[shares > 0]
-    return float(-np.sum(occurring * np.log(occurring)))
+    return float(abs(np.sum(occurring * np.log(occurring))))
 
 
 def _weighted_spread(true: NDArray[np.float64], weights: ArrayLike) -> float:

@@ -39,11 +39,8 @@ from noiseworthy.studies.typed_record import RunRecord
 Draw: TypeAlias = Callable[[RunRecord], Figure | None]
 Caption: TypeAlias = Callable[[RunRecord], str]
 LARGE: dict[Any, Any] = {
-    "font.size": 10.5,
-    "xtick.labelsize": 10,
-    "ytick.labelsize": 10,
-    "axes.labelsize": 10.5,
-}
+    "font.size": 10.5, "xtick.labelsize": 10, "ytick.labelsize": 10, "axes.labelsize": 10.5,
+}  # fmt: skip
 
 
 @styled

@@ -100,15 +100,8 @@ def score(record: RunRecord, value: float) -> str:
 
 
 def chance(deviation: float, seeds: int) -> float:
-    """What a mean difference over the same seeds must pass; infinite of one seed, which tells nothing apart.
-
-    Args:
-        deviation: of the differences, the root of their mean square from the mean.
-        seeds: of the differences.
-    """
-    if seeds == 1:
-        return math.inf
-    return float(stdtrit(seeds - 1, _LEVEL)) * deviation / math.sqrt(seeds - 1)
+    """What a mean of differences over the same seeds must pass, by their deviation; infinite of one seed."""
+    return float(stdtrit(seeds - 1, _LEVEL)) * deviation / math.sqrt(seeds - 1) if seeds > 1 else math.inf
 
 
 def over_seeds(seeds: int) -> str:

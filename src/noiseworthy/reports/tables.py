@@ -352,8 +352,7 @@ def _over(outcome: findings.Outcome, write) -> str:
 
 
 def _cell(record: RunRecord, compare: ComparePart, cell: CellPart) -> dict[str, str]:
-    loss = findings.Outcome.of("loss", cell.loss)
-    accuracy = findings.Outcome.of("accuracy", cell.over_seeds("accuracy"))
+    loss, accuracy = (findings.Outcome.of(what, cell.over_seeds(what)) for what in ("loss", "accuracy"))
     terms, row = words_of(record.plan).terms, {"setting": "plan" if cell.planned else "fixed"}
     for axis in compare.axes:
         row[terms[axis].column] = number(cell.setting[axis]) if cell.setting[axis] else "none"

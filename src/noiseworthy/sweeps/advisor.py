@@ -108,11 +108,8 @@ class Advice:
     def as_dict(self) -> dict[str, Any]:
         """The advice as plain values, the contract of `noiseworthy advise --json`."""
         values = {
-            "recommended": self.recommended,
-            "score": self.score,
-            "ranked_by": self.ranked_by,
-            "clients": self.clients,
-            "clients_that_work": self.clients_that_work,
+            "recommended": self.recommended, "score": self.score, "ranked_by": self.ranked_by,
+            "clients": self.clients, "clients_that_work": self.clients_that_work,
             "public": list(self.sources),
             "seeds": int(self.advised[0].entry.loss.shape[1]),
             "algorithms": [_row(one) for one in self.advised],
@@ -120,7 +117,7 @@ class Advice:
             "outlook": None if self.outlook is None else asdict(self.outlook),
             "owners": self.owners,
             "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
-        }
+        }  # fmt: skip
         found = AdviceValues.model_validate(values)
         words = {"remarks": remarks(found), "warnings": warnings(found)}
         return strict_json({"recommendation": recommendation(found), **values, **words})

@@ -17,7 +17,7 @@ from noiseworthy.methods.axes import Beside, Usual
 from noiseworthy.methods.conditions import tightest_mode
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import MOST_GAIN
-from noiseworthy.plans.plan import Plan, Steering, StepSize
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.privacy.accountants import composed_epsilon, composes
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.studies.many import carried_out_each
@@ -185,14 +185,22 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], l
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch, plan.problem.row)
     step = None if plan.pilot is None else plan.pilot.step
-    gain = getattr(study.algorithm, "steering", "auto")
-    plans = grid_of(plan, step or plan.step, study.compare, longest, several, gain != "auto")
+    plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(
             "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, no "
             "coin falls for communication, or the [resources] budget pays for none; name others"
         )
+    if plan.train and getattr(study.algorithm, "steering", None) == "auto":
+        plans = [_steered(cell, plan.rounds) for cell in plans]
     return plans, usual_of(plan, several)
+
+
+def _steered(cell: Plan, planned: int) -> Plan:
+    """The cell steered as much over all its rounds as over those planned, for which trials count gains."""
+    if (own := cell.steering) is None:
+        return cell
+    return replace(cell, steering=replace(own, gain=min(MOST_GAIN, own.gain * (planned / cell.rounds))))
 
 
 # Fixed settings, along the axes of the method ---------------------------------------------------------
@@ -224,35 +232,21 @@ def usual_of(plan: Plan, several: ClippingMode) -> list[tuple[Usual, Plan]]:
 
 
 def grid_of(
-    plan: Plan, own_step: StepSize, table: CompareTable, longest: int, several: ClippingMode,
-    gain_is_stated: bool = False,
-) -> list[Plan]:  # fmt: skip
+    plan: Plan, own_step: StepSize, table: CompareTable, longest: int, several: ClippingMode
+) -> list[Plan]:
     """Fixed settings beside a plan, each with the noise that it needs and none for bought constants.
-
-    They are steered as the plan: by a stated gain in each round, else as much over all rounds, as in trials.
 
     Args:
         plan, several: as `usual_of`, which leaves out the same settings.
         own_step: its step sizes.
         table: `[compare]`.
         longest: iterations to centre the grid of a local algorithm on where the plan does not train.
-        gain_is_stated: whether a study states the gain of steering.
     """
     clip = table.clip_norm or plan.problem.clip_norm
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
     problem = replace(plan.problem, budget=plan.trainable, clip_norm=clip)
     beside = Beside(plan, problem, step, table.wanted, longest, several)
-    levers = {"momentum": plan.momentum, "averaging": plan.averaging}
-    cells = [
-        replace(cell, steering=plan.steering if gain_is_stated else _steering(plan, cell.rounds), **levers)
-        for cell in method(plan.algorithm).axes.cells(beside)
-    ]
+    levers = {"momentum": plan.momentum, "averaging": plan.averaging, "steering": plan.steering}
+    cells = [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]
     # of some methods weights are equal, whatever clients hold: those have no weighting
     return [cell.weighed(plan.weighting) if plan.weighting else cell for cell in cells]
-
-
-def _steering(plan: Plan, rounds: int) -> Steering | None:
-    """As much over so many rounds as over those of the plan, as far as a gain goes."""
-    if plan.steering is None or not plan.train:
-        return plan.steering
-    return replace(plan.steering, gain=min(MOST_GAIN, plan.steering.gain * (plan.rounds / rounds)))

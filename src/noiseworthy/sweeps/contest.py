@@ -326,14 +326,12 @@ def _looks(plan: Plan) -> NDArray[np.int64]:
 def _trained(entry: Entry, run: Run) -> Entry:
     (loss, accuracy), pilot = ended(run), entry.plan.pilot
     return replace(
-        entry,
-        loss=loss,
-        accuracy=accuracy,
+        entry, loss=loss, accuracy=accuracy,
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
         spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
         theta=run.theta[0],
         memory=None if run.memory is None else partial(run.memory, 0),
-    )
+    )  # fmt: skip
 
 
 def _part(on_progress: Progress, contest: Contest, first: int, end: int) -> Progress:

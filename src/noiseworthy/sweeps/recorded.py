@@ -21,15 +21,11 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
     cells = [(comparison.planned, True), *((cell, False) for cell in comparison.grid)]
     best = comparison.best
     compared = {
-        "axes": list(best.setting),
-        "seeds": list(seeds),
-        "untrained_loss": comparison.untrained_loss,
+        "axes": list(best.setting), "seeds": list(seeds), "untrained_loss": comparison.untrained_loss,
         "cells": [{**cell.setting, **_outcome(cell), "planned": planned} for cell, planned in cells],
-        "best": best.setting,
-        "lost_gain": comparison.lost_gain,
-        "search_epsilon": comparison.search_epsilon,
-        "usual": [_usual(one) for one in comparison.usual],
-    }
+        "best": best.setting, "lost_gain": comparison.lost_gain,
+        "search_epsilon": comparison.search_epsilon, "usual": [_usual(one) for one in comparison.usual],
+    }  # fmt: skip
     if comparison.home is not None:
         models = [one._asdict() for one in comparison.home.models]
         compared["home"] = {"alone": comparison.home.alone, "models": models}
@@ -72,14 +68,9 @@ _COUNTS = (
 
 def _pair(point: BudgetPair) -> Record:
     return {
-        "epsilon": point.epsilon,
-        "budget": point.budget,
-        "own": point.own,
-        "reason": point.reason or None,
-        **_decided(point.plan),
-        **_over_seeds("loss", point.loss),
-        **_over_seeds("accuracy", point.accuracy),
-    }
+        "epsilon": point.epsilon, "budget": point.budget, "own": point.own, "reason": point.reason or None,
+        **_decided(point.plan), **_over_seeds("loss", point.loss), **_over_seeds("accuracy", point.accuracy),
+    }  # fmt: skip
 
 
 def _decided(plan: Plan | None) -> Record:
@@ -109,15 +100,10 @@ def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
     quantity: Quantity = "loss" if record["federation"]["classes"] is None else "accuracy"
     own = contest.points[0]
     rivals = {
-        "mechanisms": list(contest.mechanisms),
-        "epsilon_max": own.epsilon_max,
-        "alpha": own.alpha,
-        "seeds": list(contest.seeds),
-        "quantity": quantity,
-        "replies": contest.replies,
-        "seconds": seconds,
+        "mechanisms": list(contest.mechanisms), "epsilon_max": own.epsilon_max, "alpha": own.alpha,
+        "seeds": list(contest.seeds), "quantity": quantity, "replies": contest.replies, "seconds": seconds,
         "points": [_point(point, own, quantity) for point in contest.points],
-    }
+    }  # fmt: skip
     return {**record, "rivals": strict_json(rivals)}
 
 
@@ -142,16 +128,14 @@ def _point(point: Condition, own: Condition, quantity: Quantity) -> Record:
     ours = point.entries[-1]
     held = law_of(point.mechanism).noisy
     return {
-        "mechanism": point.mechanism,
-        "epsilon_max": point.epsilon_max,
-        "alpha": point.alpha,
+        "mechanism": point.mechanism, "epsilon_max": point.epsilon_max, "alpha": point.alpha,
         "own": (point.epsilon_max, point.alpha) == (own.epsilon_max, own.alpha),
         "search_epsilon": point.search_epsilon,
         "algorithms": [
             {**_entry(entry), "gap": gap(ours, entry, quantity) if held and entry is not ours else None}
             for entry in point.entries
         ],
-    }
+    }  # fmt: skip
 
 
 def _entry(entry: Entry) -> Record:
