@@ -44,6 +44,10 @@ def test_the_baseline_is_the_class_prior_and_not_one_over_the_classes():
     assert found.prior_balanced_accuracy == 0.5
 
 
+def test_always_answering_the_only_class_has_a_loss_of_nothing_that_is_not_negative():
+    assert str(of_classes([0, 0], np.array([[0.9, 0.1], [0.2, 0.8]])).prior_log_loss) == "0.0"
+
+
 def test_calibration_is_right_for_probabilities_that_are():
     """Labels are drawn by the probabilities; then all of them are pushed towards certainty."""
     p = np.random.default_rng(1).uniform(0, 1, 20_000)
