@@ -136,6 +136,8 @@ def test_a_table_of_other_keys_is_not_replaced(study, trained, tmp_path):
         nw.sweep(study, {"privacy.epsilon": [2]}, "swept")
     assert trained == []
     assert (tmp_path / "swept" / "sweep.csv").read_text() == kept
+    (tmp_path / "swept" / "sweep.csv").write_text("")
+    assert nw.sweep(study, {"privacy.epsilon": [2]}, "swept").csv.read_text().startswith("privacy.epsilon,")
 
 
 def test_a_variant_that_cannot_be_planned_is_a_row_with_the_reason(study):

@@ -1,5 +1,6 @@
 """Many runs of a study, with other values under some keys: a folder for each, one table, one figure."""
 
+import csv
 import hashlib
 import json
 import shutil
@@ -101,11 +102,10 @@ def sweep(
     _check_keys(folder / TABLE, over)
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]
-    marks = [_mark(one) for one in asked]
     done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
     refused, kept = [""] * len(chosen), sum(one is not None for one in done)
     on_progress(kept / len(chosen), "")
-    for i, (one, mark) in enumerate(zip(chosen, marks, strict=True)):
+    for i, (one, mark) in enumerate(zip(chosen, map(_mark, asked), strict=True)):
         if done[i] is not None:
             continue
         place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
@@ -143,8 +143,9 @@ class _Told(Callback):
 
 def _check_keys(table: Path, over: Over) -> None:
     """That no table of a sweep over other keys would be replaced."""
-    kept = {*pd.read_csv(table, nrows=0)} - {*COLUMNS, "refused"} if table.exists() else {*over}
-    if kept != {*over}:
+    first = table.read_text(errors="replace").splitlines()[:1] if table.is_file() else []
+    kept = {*next(csv.reader(first), [])} - {*COLUMNS, "refused"}
+    if kept and kept != {*over}:
         said = f"{table} is of a sweep over {', '.join(sorted(kept))}, not over {', '.join(over)}"
         raise ResumeError(f"{said}; name another folder with --out")
 
