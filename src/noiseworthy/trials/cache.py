@@ -14,6 +14,7 @@ import numpy as np
 
 import noiseworthy
 from noiseworthy._places import write_whole
+from noiseworthy.data.datasets import FILES, required_folder
 from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError
@@ -149,10 +150,14 @@ def _plain(value: Any) -> Any:
 def _stamps(source: str, data_dir: str | Path | None) -> list[tuple[str, int, int]]:
     """Name, size and time of change of every file of a source; none for data that ship with packages."""
     try:
-        path = locate(source.split(":", 1)[-1], data_dir)
+        if source in FILES:  # `mnist-writers` lies in the folder of `mnist`
+            named = required_folder(source, data_dir).iterdir()
+            places = [place for place in named if source.startswith(place.name)]
+        else:
+            places = [locate(source.split(":", 1)[-1], data_dir)]
     except DataError:
         return []
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    files = sorted(file for place in places for file in (place, *place.rglob("*")) if file.is_file())
     return [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
 
 
