@@ -14,15 +14,13 @@ import numpy as np
 
 import noiseworthy
 from noiseworthy._places import write_whole
-from noiseworthy.data.datasets import FILES, required_folder
-from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
-from noiseworthy.errors import DataError
 from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.public import stamps
 from noiseworthy.trials.race import Price, Result
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -45,7 +43,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
         return None
     content = {
         "facts": _facts(bench.facts),
-        "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
+        "sources": [(source, stamps(source, bench.data_dir)) for source in bench.sources],
         "weights": bench.weights.tolist(),
         "reference": _reference(bench.facts),
         "space": asdict(space),
@@ -145,20 +143,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _stamps(source: str, data_dir: str | Path | None) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of every file of a source; none for data that ship with packages."""
-    try:
-        if source in FILES:  # `mnist-writers` lies in the folder of `mnist`
-            named = required_folder(source, data_dir).iterdir()
-            places = [place for place in named if source.startswith(place.name)]
-        else:
-            places = [locate(source.split(":", 1)[-1], data_dir)]
-    except DataError:
-        return []
-    files = sorted(file for place in places for file in (place, *place.rglob("*")) if file.is_file())
-    return [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
 
 
 @cache
