@@ -335,3 +335,16 @@ def test_a_public_file_that_changes_is_read_anew_by_the_same_process(facts_of, t
         os.utime(file, ns=(0, time))
         np.testing.assert_array_equal(public_records(facts_of(), str(file)).x[0], row)
         np.testing.assert_allclose(reference_of([str(file)], "own", (4,)).mean, row)
+
+
+def test_units_of_columns_that_nobody_described_are_those_of_a_file_wherever_it_lies(facts_of, tmp_path):
+    """A study that was planned from another working directory had another plan."""
+    facts = facts_of(columns=tuple(Block("number", described=False) for _ in range(4)))
+    rng, found = np.random.default_rng(0), []
+    rows = rng.normal(size=(60, 4)).astype(np.float32)
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        np.savez(file := tmp_path / folder / "public.npz", x=rows, label=np.arange(60) % 3)
+        found.append(public_records(facts, str(file)).x)
+    np.testing.assert_array_equal(*found)
+    assert found[0].std() != pytest.approx(rows.std(), rel=0.01)

@@ -157,7 +157,7 @@ def _undescribed(records: Records, facts: PublicFacts, source: str) -> Records:
     own = np.array([not block.described for block in facts.columns for _ in range(block.width)])
     if not np.any(own) or facts.classes is None or records.x.ndim != 2:
         return records
-    seed, width = [*source.encode()], records.x.shape[1]
+    seed, width = [*Path(source).name.encode()], records.x.shape[1]  # the same wherever a file lies
     if not is_made(source):
         own = np.random.default_rng([*seed, width]).random(width) < own.mean()
     return in_own_units(records, own, seed)
