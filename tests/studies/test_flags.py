@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from noiseworthy._jax import jax, jnp
 from noiseworthy.data import load_federation
 from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.model.metrics import of_classes
@@ -20,6 +21,7 @@ from noiseworthy.studies.flags import class_prior, flags, foretold
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.record import load_record
 from noiseworthy.studies.studies import plan, train_in
+from noiseworthy.tasks import make_task
 
 PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
 SAID = Foretold(
@@ -63,6 +65,19 @@ def test_the_band_is_that_of_the_public_data_a_quarter_wider():
     assert (bound["mean"], bound["least"]) == pytest.approx((0.2, 0.16))
     assert foretold(Decision(plan_of(), None), 2) is None
     assert foretold(Decision(replace(plan_of(), rounds=0), None, foretold=SAID), 2) is None
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm", "linear"])
+def test_shares_of_the_untrained_loss_are_foretold_as_losses_of_the_model(model):
+    """An svm starts at 0.5: told in units of ln 2, what ended worse than it began lay within the band."""
+    classes = None if model == "linear" else 2
+    raw = {"federation": {"data": "wine"}, "task": {"model": model}, "privacy": {"mechanism": "none"}}
+    decision = Decision(plan_of(), None, foretold=SAID, study=parse_study(raw))
+    task = make_task(model, (3,), classes)
+    start = task.score(task.initial(jax.random.key(0)), jnp.ones((2, 3)), jnp.array([0, 1])).loss
+    unit = 1.0 if classes is None else float(start)
+    assert decision.untrained(classes) == pytest.approx(unit)
+    assert foretold(decision, classes)["loss"]["most"] == pytest.approx(0.6 * unit * 1.25)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,27 @@ def test_public_files_that_change_are_tried_again(named, space_of, folder, tmp_p
     assert before != cache.place_of(named(sources=(str(file),)), space, [None], 2)
 
 
+@pytest.mark.parametrize(
+    ("source", "file"),
+    [("mnist", "mnist/a.gz"), ("mnist-writers", "mnist/b.npz"), ("cifar10-jpeg", "cifar10/c.npz"),
+     ("lending-club-2018", "lending-club/d.csv.gz")],
+)  # fmt: skip
+def test_files_of_named_data_that_change_are_tried_again(
+    named, space_of, folder, tmp_path, monkeypatch, source, file
+):
+    """Also of those that lie in the folder of another name, and whatever the working directory holds."""
+    data, elsewhere, space = tmp_path / "data", tmp_path / "elsewhere", space_of("fedsgd-dpc")
+    for place in (data / file, elsewhere / source):
+        place.parent.mkdir(parents=True)
+        place.write_text("records")
+    monkeypatch.chdir(elsewhere)
+    bench = Bench(named().facts, (source,), data)
+    before = cache.place_of(bench, space, [None], 2)
+    assert before == cache.place_of(bench, space, [None], 2)
+    os.utime(data / file, ns=(1, 1))
+    assert before != cache.place_of(bench, space, [None], 2)
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", "null", "cut", '{"setting": {"x": 1}}'])
 def test_a_damaged_file_is_run_again_and_replaced(named, space_of, folder, races, damage):
     bench, space = named(), space_of("fedsgd-dpc")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from noiseworthy.trials.facts import MOST_CLIENTS
 from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records, same_data
+from noiseworthy.trials.reference import reference_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import TABLES, public_sources
 from noiseworthy.trials.treatment import Treatment
@@ -323,3 +325,26 @@ def test_a_table_of_the_prior_has_the_shape_and_the_columns_of_the_study(facts_o
 def test_a_table_of_the_prior_is_named_by_a_whole_number(facts_of, source):
     with pytest.raises(InvalidInput, match="prior:K takes a whole number of at most 9 digits"):
         make_proxies(facts_of(), [source])
+
+
+def test_a_public_file_that_changes_is_read_anew_by_the_same_process(facts_of, tmp_path):
+    """Else a notebook planned by what it had held, and kept that race under the name of what it holds."""
+    file = tmp_path / "public.npz"
+    for time, row in enumerate(np.eye(4, dtype=np.float32)):
+        np.savez(file, x=np.tile(row, (30, 1)), label=np.arange(30) % 3)
+        os.utime(file, ns=(0, time))
+        np.testing.assert_array_equal(public_records(facts_of(), str(file)).x[0], row)
+        np.testing.assert_allclose(reference_of([str(file)], "own", (4,)).mean, row)
+
+
+def test_units_of_columns_that_nobody_described_are_those_of_a_file_wherever_it_lies(facts_of, tmp_path):
+    """A study that was planned from another working directory had another plan."""
+    facts = facts_of(columns=tuple(Block("number", described=False) for _ in range(4)))
+    rng, found = np.random.default_rng(0), []
+    rows = rng.normal(size=(60, 4)).astype(np.float32)
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        np.savez(file := tmp_path / folder / "public.npz", x=rows, label=np.arange(60) % 3)
+        found.append(public_records(facts, str(file)).x)
+    np.testing.assert_array_equal(*found)
+    assert found[0].std() != pytest.approx(rows.std(), rel=0.01)

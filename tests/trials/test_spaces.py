@@ -47,6 +47,16 @@ def test_no_more_iterations_are_tried_than_a_study_allows(facts_of, most, work):
     assert 1 <= plan.local.counts(plan.rounds).sum() <= most
 
 
+def test_a_stated_probability_of_communication_is_taken_though_none_so_small_is_tried(facts_of):
+    facts, task = facts_of(), task_of(facts_of())
+
+    def made(space, work):
+        return space.plan(facts.problem, task, SCALE, Setting(5.0, work, 1.0, 1.0)).local.probability
+
+    assert made(Space("dp-scaffnew", rounds=40_000, work=2e-4), 2e-4) == 2e-4
+    assert made(Space("dp-scaffnew", rounds=40_000), 2e-4) == 1e-3
+
+
 RELEASES = st.tuples(
     st.sampled_from([0.5, 2.0]),
     st.lists(st.integers(1, 30), min_size=4, max_size=4).map(np.array),

@@ -192,6 +192,15 @@ def test_the_next_point_lies_above_the_own_one_as_it_is_written(monkeypatch, own
     assert guess.price_of_points()[0][0] == first
 
 
+def test_of_an_r2_far_below_0_no_more_than_a_hundred_points_are_priced(monkeypatch):
+    """Labels of 1990 to 2020 begin at an R^2 of -50,000: planning went on for minutes, or without an end."""
+    guess, _ = GAUSSIAN
+    curve = replace(guess.epsilon(), x=(1.0, 2.0, 4.0), accuracy=(-9e4, -3e4, 0.0), own=2.0)
+    monkeypatch.setattr(WhatIf, "epsilon", lambda self: curve)
+    wanted = [accuracy for accuracy, _ in guess.price_of_points()]
+    assert (wanted[0], wanted[-1], len(wanted)) == (-29999.99, -29999.0, 100)
+
+
 def test_chosen_clients_are_chosen_anew_for_every_count():
     """The noise of a point is that of the plan that DPFL-BCS would make."""
     budget = PrivacyBudget.of(np.linspace(0.5, 4, 10), 0.0, 10)

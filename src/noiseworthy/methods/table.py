@@ -16,7 +16,7 @@ class AlgorithmTable(Table):
     """Of the method."""
 
 
-Rounds = Annotated[Count, Field(description="Rounds of the training.")]
+Rounds = Annotated[Count, Field(description="Rounds of the training; left out, trials choose them.")]
 Asked = Annotated[Count, Field(description="Clients that are asked in a round.")]
 AskedOrPlanned = Annotated[Size | Auto, Field(description="Clients that are asked in a round.")]
 BatchSize = Annotated[

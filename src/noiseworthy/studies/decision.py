@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,3 +97,8 @@ class Decision:
     course: LossCourse | None = None
     what_if: WhatIf | None = None
     kept: dict[str, Any] | None = None
+
+    def untrained(self, classes: int | None) -> float:
+        """Loss of a model that knows nothing, of which trials foretell shares; 1 of numbers to predict."""
+        hinge = self.study is not None and self.study.task.model == "svm"  # of a margin of 0
+        return 1.0 if classes is None else 0.5 if hinge else math.log(classes)

@@ -48,8 +48,7 @@ def explained(
         return decision
     start = np.mean([untrained_score(proxy) for proxy in bench.proxies(found.treatment)])
     guess = WhatIf.of(fit(points, float(start)), _tried(found, points), bench.facts.own_epsilon)
-    # the untrained loss; labels that are numbers are of unknown variance
-    unit = 1.0 if bench.facts.classes is None else float(np.log(bench.facts.classes))
+    unit = decision.untrained(bench.facts.classes)
     return replace(
         decision,
         plan=_predicted(found, guess, unit),

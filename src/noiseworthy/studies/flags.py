@@ -38,7 +38,7 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     said, predicted = decision.foretold, decision.plan.prediction
     if said is None or not decision.plan.train:
         return None
-    unit = 1.0 if classes is None else math.log(classes)
+    unit = decision.untrained(classes)
     mean = unit * said.loss if predicted is None else predicted.bound
     losses = [mean, *(unit * loss for loss in said.losses)]
     named = {} if said.quality is None else {"metric": vars(said.quality)}

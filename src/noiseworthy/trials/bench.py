@@ -202,13 +202,9 @@ class Bench:
         return _of_one_shape(self.proxies(treatment), any_width=space.method.any_width)
 
     def _on(
-        self,
-        proxies: Sequence[Proxy],
-        space: Space,
-        candidates: Sequence[Candidate],
-        seeds: Sequence[int],
+        self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int],
         tuned: bool,
-    ) -> list[Outcomes]:
+    ) -> list[Outcomes]:  # fmt: skip
         plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
         if not tuned:
             return [(loss[..., -1], *rest) for loss, *rest in of_each(proxies, plans, seeds, LAST)]

@@ -14,14 +14,13 @@ import numpy as np
 
 import noiseworthy
 from noiseworthy._places import write_whole
-from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
-from noiseworthy.errors import DataError
 from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.public import stamps
 from noiseworthy.trials.race import Price, Result
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -44,7 +43,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
         return None
     content = {
         "facts": _facts(bench.facts),
-        "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
+        "sources": [(source, stamps(source, bench.data_dir)) for source in bench.sources],
         "weights": bench.weights.tolist(),
         "reference": _reference(bench.facts),
         "space": asdict(space),
@@ -144,16 +143,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _stamps(source: str, data_dir: str | Path | None) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of every file of a source; none for data that ship with packages."""
-    try:
-        path = locate(source.split(":", 1)[-1], data_dir)
-    except DataError:
-        return []
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    return [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
 
 
 @cache

@@ -267,12 +267,9 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
 
 
 def _by_metric(
-    proxy: Proxy,
-    deal: Deal,
-    theta: NDArray[np.float32],
-    loss: NDArray[np.float64],
+    proxy: Proxy, deal: Deal, theta: NDArray[np.float32], loss: NDArray[np.float64],
     accuracy: NDArray[np.float64],
-) -> Outcomes:
+) -> Outcomes:  # fmt: skip
     """The metric that the study names and what is missed of it, in the shape of losses; none for the loss."""
     if (metric := proxy.facts.metric) == "loss":
         return ()

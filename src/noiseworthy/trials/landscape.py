@@ -111,13 +111,9 @@ def _cells(
 
 
 def _points(
-    bench: Bench,
-    space: Space,
-    winner: Candidate,
-    cells: Sequence[_Cell],
-    seeds: Sequence[int],
+    bench: Bench, space: Space, winner: Candidate, cells: Sequence[_Cell], seeds: Sequence[int],
     marks: NDArray[np.float64],
-) -> list[TrialPoint]:
+) -> list[TrialPoint]:  # fmt: skip
     """The points of some cells; of those that share counts and budget the one of least loss."""
     kind, facts = winner.treatment, bench.facts.paying(winner.treatment)
     task = facts.make_task(facts.record_shape, facts.classes, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import jax, jnp
 from noiseworthy.data import Records, load_records
+from noiseworthy.data.datasets import FILES, required_folder
 from noiseworthy.data.files import locate
 from noiseworthy.data.prior import prior_seed, prior_table
 from noiseworthy.data.prior_columns import Block, size_of
@@ -29,9 +30,27 @@ TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"}, {REGRESSION, "
 """Names of the same records in two forms."""
 
 
-@cache
 def whole(source: str, data_dir: str | Path | None = None) -> Records:
-    """All records of a source, read once."""
+    """All records of a source, read once as long as its files stay as they are."""
+    return _read(source, data_dir, stamps(source, data_dir))
+
+
+def stamps(source: str, data_dir: str | Path | None) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of change of every file of a source; none for data that ship with packages."""
+    try:
+        if source in FILES:  # `mnist-writers` lies in the folder of `mnist`
+            named = required_folder(source, data_dir).iterdir()
+            places = [place for place in named if source.startswith(place.name)]
+        else:
+            places = [locate(source.split(":", 1)[-1], data_dir)]
+    except DataError:
+        return ()
+    files = sorted(file for place in places for file in (place, *place.rglob("*")) if file.is_file())
+    return tuple((str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files)
+
+
+@lru_cache(maxsize=32)
+def _read(source: str, data_dir: str | Path | None, files: tuple[object, ...]) -> Records:
     return load_records(source, data_dir=data_dir)
 
 
@@ -49,7 +68,7 @@ def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None 
     if (seed := prior_seed(source)) is not None:
         drawn = _drawn(facts.record_shape, facts.classes, seed, facts.columns)
         return _known(_undescribed(drawn, facts, source), facts)
-    records = _sized(_in_shape(source, facts.record_shape, data_dir), facts.record_size)
+    records = _sized(_in_shape(whole(source, data_dir), facts.record_shape), facts.record_size)
     records = _undescribed(records, facts, source)
     return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
 
@@ -117,8 +136,7 @@ def resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 @lru_cache(maxsize=8)
-def _in_shape(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> Records:
-    records = whole(source, data_dir)
+def _in_shape(records: Records, shape: tuple[int, ...]) -> Records:
     return _resized(records, seen_as(records.record_shape, shape))
 
 
@@ -139,7 +157,7 @@ def _undescribed(records: Records, facts: PublicFacts, source: str) -> Records:
     own = np.array([not block.described for block in facts.columns for _ in range(block.width)])
     if not np.any(own) or facts.classes is None or records.x.ndim != 2:
         return records
-    seed, width = [*source.encode()], records.x.shape[1]
+    seed, width = [*Path(source).name.encode()], records.x.shape[1]  # the same wherever a file lies
     if not is_made(source):
         own = np.random.default_rng([*seed, width]).random(width) < own.mean()
     return in_own_units(records, own, seed)

@@ -220,13 +220,9 @@ def _coarse(
 
 
 def _result(
-    bench: Bench,
-    space: Space,
-    standing: _Standing,
-    best: NDArray[np.float64],
-    trainings: int,
+    bench: Bench, space: Space, standing: _Standing, best: NDArray[np.float64], trainings: int,
     unfinished: bool,
-) -> Result:
+) -> Result:  # fmt: skip
     best = np.minimum(best, standing.losses.min(axis=1))
     votes = vote(bench, standing.losses, best)
     unsure = doubts(bench, standing.scores.voted, best) if _effort(bench).cheaper_last else 0.0

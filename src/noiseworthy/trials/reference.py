@@ -15,7 +15,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.encoder import Encoder
 from noiseworthy.tasks.preparation import Preparation
 from noiseworthy.tasks.reference import Reference
-from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, whole
+from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, stamps, whole
 
 _RECORDS, _SEED = 2000, 20
 """Public records of each data set that are looked at, and the seed that chooses them."""
@@ -75,17 +75,16 @@ def reference_of(
                 f"{source} under [task] reference does not hold records like those of the study, of shape "
                 f"{shape}; name public data of the same kind, or leave reference out"
             )
-    return _reference(tuple(sources), tuple(shape), pooling, str(data_dir) if data_dir else None, features)
+    files = tuple(stamps(source, data_dir) for source in sources)
+    folder = str(data_dir) if data_dir else None
+    return _reference(tuple(sources), tuple(shape), pooling, folder, features, files)
 
 
 @lru_cache(maxsize=16)
 def _reference(
-    sources: tuple[str, ...],
-    shape: tuple[int, ...],
-    pooling: int,
-    data_dir: str | None,
-    features: str | Encoder | None,
-) -> Reference:
+    sources: tuple[str, ...], shape: tuple[int, ...], pooling: int, data_dir: str | None,
+    features: str | Encoder | None, files: tuple[object, ...],
+) -> Reference:  # fmt: skip
     before = jax.jit(Preparation(pooling, features=features)) if features else Preparation(pooling)
     most = _FEATURED if features else _RECORDS
     few = [np.asarray(before(jnp.asarray(_some(one, shape, most, data_dir)))) for one in sources]

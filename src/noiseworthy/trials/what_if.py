@@ -171,11 +171,11 @@ class WhatIf:
         ]
 
     def price_of_points(self) -> list[tuple[float, float]]:
-        """Each further hundredth of accuracy with the epsilon it needs, from the study's, rounded, on."""
+        """Up to 100 further hundredths of accuracy with the epsilon of each, from the study's rounded on."""
         curve = self.epsilon()
         own = curve.accuracy[curve.x.index(curve.own)]
         first, last = round(100 * own) + 1, int(np.floor(100 * max(curve.accuracy)))
-        steps = [hundredth / 100 for hundredth in range(first, last + 1)]
+        steps = [hundredth / 100 for hundredth in range(first, min(last + 1, first + 100))]
         return [(step, x) for step in steps if (x := curve.reaching(step)) is not None]
 
     def at(self, problem: Problem, most_uploads: float = np.inf) -> BestCounts:

@@ -77,7 +77,7 @@ _LEAST = 0.001
 
 def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
     """The plan of a setting, its step constant, its clip in units of the way that a typical client goes."""
-    p = float(np.clip(setting.work, _LEAST, 1.0))
+    p = free.work or float(np.clip(setting.work, _LEAST, 1.0))
     iterations = free.rounds or min(free.most, max(1, round(setting.passes / p)))
     step = free.constant_step(setting, iterations, min(1.0, setting.clip), scale)
     problem, _ = free.clipped(problem.clipped_as("D"), setting, step.initial / p * scale.mean)
