@@ -42,20 +42,21 @@ _ROUNDING = 1e-3
 """Relative difference of a probe that is a matter of rounding."""
 
 
-def load_model(path: Path | str, task: Task | None = None) -> Model:
+def load_model(path: Path | str, task: Any = None) -> Model:
     """The model of a run's folder, or of a model's own.
 
     Args:
         path: the folder.
-        task: the network, where it is one of your own.
+        task: the network, where it is one of your own, as its function returns it, or its task.
 
     Raises:
+        InvalidInput: what is no network, or gives no outputs for the classes.
         DataError: no model, one of another format, one that is damaged or was changed, or whose parameters
             this program would read otherwise than the one that wrote it.
     """
     path = Path(path)
     kept = load_folder(path)
-    own = task_of(kept) if task is None else task
+    own = task_of(kept) if task is None else _given(task, kept.description)
     if kept.theta.shape != (own.dimension,):
         raise DataError(
             f"{path} holds {kept.theta.size} parameters and its model has {own.dimension}; give the network "
@@ -93,6 +94,14 @@ def task_of(kept: Kept) -> Task:
         pooling=table.pooling, projection=table.projection, reference=kept.reference,
         features=kept.encoder or table.mapped_by, class_weights=table.weights,
     )  # fmt: skip
+
+
+def _given(network: Any, said: Description) -> Task:
+    """A network of the user's own as a task."""
+    from noiseworthy.tasks.adapters import as_task  # here, because few models are networks of one's own
+
+    classes = None if said.classes is None else len(said.classes)
+    return as_task(said.task.model or "your own", network, tuple(said.record_shape), classes, ridge=0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
