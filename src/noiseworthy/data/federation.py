@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import count, counts
-from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.labels import Features, Labels, scaled_images
 from noiseworthy.data.ragged import Ragged, held
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.errors import DataError
@@ -83,7 +83,8 @@ class Federation:
 
         Args:
             clients: for each client, features (n_i, *record_shape) and labels (n_i, *label_shape). Arrays
-                of type int32 are tokens and stay whole; all other features become float32.
+                of type int32 are tokens and stay whole; all other features become float32, bytes of images
+                divided by 255, as in tables and by `Model.predict`.
             test: features (m, *record_shape) and labels (m, *label_shape) of the common test set.
             classes: number of classes, or None for regression.
             name: what the data are, for reports.
@@ -316,7 +317,8 @@ def _features(values: ArrayLike, who: str) -> Features:
     # a DataFrame has no dtype of its own: arrays of numpy and of jax alone hold tokens
     if f"{getattr(values, 'dtype', '')}" == "int32":
         return np.asarray(values)
-    return finite(values, f"{who} has features")
+    numbers = finite(values, f"{who} has features")
+    return scaled_images(numbers) if np.asarray(values).dtype == np.uint8 and numbers.ndim > 2 else numbers
 
 
 def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
