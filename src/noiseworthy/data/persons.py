@@ -110,6 +110,11 @@ def of_persons(
     )  # fmt: skip
 
 
+def held_out(names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which records of one owner test where nobody marks them, as in `of_persons`; shape (n,)."""
+    return _least_hashes([one.encode() for one in names], numbered(names), np.zeros(len(names), np.int64))
+
+
 def _least_hashes(names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray) -> NDArray[np.bool_]:
     """Test records: those of the fifth of every owner's persons whose names have the least hashes."""
     _, first = np.unique(whose, return_index=True)
