@@ -90,15 +90,15 @@ def test_persons_are_held_out_and_left_out_whole(tmp_path):
     table = pd.DataFrame({"who": np.arange(80) % 20, "ill": np.tile(["no", "yes"], 40), "age": 0.5})
     table.to_csv(tmp_path / "own.csv", index=False)
     said = described({"model": "logistic"}, (1,), 2, schema=columns, classes=["no", "yes"])
-    held = labelled(tmp_path / "own.csv", said)
-    assert held.is_test.sum() == 16
-    assert not {*table["who"][held.is_test]} & {*table["who"][~held.is_test]}
+    held, is_test = labelled(tmp_path / "own.csv", said)
+    assert is_test.sum() == 16
+    assert not {*table["who"][is_test]} & {*table["who"][~is_test]}
     assert held.whose is not None
     folds = folds_of(held.y, 0, held.whose)
     assert [len({*folds[table["who"] == one]}) for one in range(20)] == [1] * 20
     assert np.bincount(folds).tolist() == [16] * 5
     table.drop(columns="who").to_csv(tmp_path / "own.csv", index=False)
-    assert labelled(tmp_path / "own.csv", said).whose is None
+    assert labelled(tmp_path / "own.csv", said)[0].whose is None
 
 
 def test_limits_are_those_of_so_many_persons():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import numpy as np
@@ -41,15 +41,6 @@ CLAIM = (
 
 Read: TypeAlias = tuple[NDArray, NDArray, NDArray[np.bool_] | None, int | None, list[str] | None]
 """Features, labels, which records test and whose they are where that is told, and the number of classes."""
-
-
-class Labelled(NamedTuple):
-    """An owner's records with their labels, which of them are held out for tests, and whose they are."""
-
-    x: NDArray
-    y: NDArray
-    is_test: NDArray[np.bool_]
-    whose: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
@@ -101,11 +92,10 @@ def tune(
         raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
     if not replace and (there := [one for one in (folder / FILE, folder / NAME) if one.exists()]):
         raise ConfigError(f"{there[0]} is there already and is left as it is; name another, or --replace it")
-    held = labelled(Path(records), shared.description)
+    held, is_test = labelled(Path(records), shared.description)
     task, kept = shared.task, shared.kept
-    rows = np.asarray(preparing(task)(jax.device_put(held.x)))
-    whole = Own(rows, held.y, held.whose)
-    own, (test_x, test_y, whose) = whole.some(~held.is_test), whole.some(held.is_test)
+    rows = held._replace(x=np.asarray(preparing(task)(jax.device_put(held.x))))
+    own, (test_x, test_y, whose) = rows.some(~is_test), rows.some(is_test)
     made = {name: make(task, kept.theta, own, seed) for name, make in CANDIDATES.items()}
     variance = float(np.var(test_y)) if len(test_y) else 0.0
     found = {name: merits(task, theta, test_x, test_y, variance) for name, theta in made.items()}
@@ -118,15 +108,15 @@ def tune(
     )
     theta = np.asarray(made["tuned"], np.float32)
     tuned = kept._replace(theta=theta, description=_described(shared, theta))
-    metrics = Model(tuned, task).measured(held.x[held.is_test], test_y)
+    metrics = Model(tuned, task).measured(held.x[is_test], test_y)
     scored = {"metrics": metrics, "test_origin": None}
     tuned = tuned._replace(description=tuned.description.model_copy(update=scored))
     _write(done, tuned)
     return done
 
 
-def labelled(path: Path, said: Description) -> Labelled:
-    """An owner's records as a model takes them.
+def labelled(path: Path, said: Description) -> tuple[Own, NDArray[np.bool_]]:
+    """An owner's records as a model takes them, and which are held out for tests.
 
     Args:
         path: a table, or the owner's file of a gateway.
@@ -144,7 +134,7 @@ def labelled(path: Path, said: Description) -> Labelled:
         is_test = held_out(names) if names else holdout(y if classes else np.zeros(len(y)))
     if is_test.all():
         raise DataError(f"{path} has no records to learn from; bring some, or mark fewer of them 'test'")
-    return Labelled(x, y, is_test, numbered(names) if names else None)
+    return Own(x, y, numbered(names) if names else None), is_test
 
 
 def _of_owner(path: Path, said: Description) -> Read:

@@ -83,8 +83,7 @@ class Federation:
 
         Args:
             clients: for each client, features (n_i, *record_shape) and labels (n_i, *label_shape). Arrays
-                of type int32 are tokens and stay whole; all other features become float32, bytes of images
-                divided by 255, as in tables and by `Model.predict`.
+                of type int32 are tokens and stay whole; all others become float32, bytes of images over 255.
             test: features (m, *record_shape) and labels (m, *label_shape) of the common test set.
             classes: number of classes, or None for regression.
             name: what the data are, for reports.
@@ -306,9 +305,7 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
     """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         if len(shapes := {array.shape[1:] for array in arrays}) > 1:
-            raise DataError(
-                f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
-            )
+            raise DataError(f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns")
     if len({str(x.dtype) for x, _ in pairs}) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
 

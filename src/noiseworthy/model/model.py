@@ -63,9 +63,7 @@ def load_model(path: Path | str, task: Any = None) -> Model:
             "that it was trained with"
         )
     if (probe := kept.description.probe) is None:
-        raise DataError(
-            f"the training of {path} diverged, its model predicts nothing; train with a smaller step size"
-        )
+        raise DataError(f"{path} diverged in training and predicts nothing; train with a smaller step size")
     found = probed(own, kept.theta, kept.description.record_shape)
     if found is None or len(found) != len(probe) or not np.allclose(found, probe, _ROUNDING, _ROUNDING):
         raise DataError(
@@ -281,9 +279,7 @@ class Model:
             return self._array(records, named, name)
         if not named:
             wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
-            raise DataError(
-                f"the model takes columns by name ({wanted}); give a frame or a dictionary of them"
-            )
+            raise DataError(f"the model takes columns by name ({wanted}); give a frame or a dict of them")
         columns = columns_of(records)
         stated = [one.name for one in self.schema.columns]
         if strange := [name for name in columns if name not in stated]:
@@ -326,9 +322,7 @@ class Model:
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
             if len(strange := x[tokens != x]):
-                raise DataError(
-                    f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text first"
-                )
+                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text")
             return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
         bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))

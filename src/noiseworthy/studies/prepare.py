@@ -235,9 +235,7 @@ def prepare(study: Study | Path | str, opened: Opened | None = None) -> Prepared
         InvalidInput: no study, or fewer clients than a secure sum needs in a round.
     """
     if isinstance(study, dict):
-        raise InvalidInput(
-            "study must be a Study or the path of its file, got a dict; give parse_study(dict)"
-        )
+        raise InvalidInput("study must be a Study or its file's path, got a dict; give parse_study(dict)")
     study = study if isinstance(study, Study) else load_study(study)
     check_can_be_summed(study)
     table = study.federation
