@@ -15,7 +15,12 @@ import pandas as pd
 import pytest
 
 import noiseworthy as nw
+from noiseworthy.calls.tune import _limits, labelled
 from noiseworthy.cli.tuning import Tuning
+from noiseworthy.home.base import folds_of
+from noiseworthy.home.scores import limits_of
+
+from ..model.conftest import described
 
 STUDY = {
     "task": {"model": "logistic", "feature_norm": 1.0},
@@ -76,6 +81,30 @@ def test_a_folder_that_was_there_keeps_its_mode_and_what_comes_into_it_is_the_ow
     assert run("tune", "here", "own.csv", "-o", "shared").code == 0
     modes = {"": 0o755, "model": 0o700, "tuned.html": 0o600}
     assert {name: stat.S_IMODE((tmp_path / "shared" / name).stat().st_mode) for name in modes} == modes
+
+
+def test_persons_are_held_out_and_left_out_whole(tmp_path):
+    """Of records like those of the same person every model is right, and of new persons none need be."""
+    columns = {"who": {"role": "person", "at_most": 4}, "ill": {"role": "label", "classes": ["no", "yes"]}}
+    columns["age"] = {"kind": "number", "range": [0, 1]}
+    table = pd.DataFrame({"who": np.arange(80) % 20, "ill": np.tile(["no", "yes"], 40), "age": 0.5})
+    table.to_csv(tmp_path / "own.csv", index=False)
+    said = described({"model": "logistic"}, (1,), 2, schema=columns, classes=["no", "yes"])
+    held, is_test = labelled(tmp_path / "own.csv", said)
+    assert is_test.sum() == 16
+    assert not {*table["who"][is_test]} & {*table["who"][~is_test]}
+    assert held.whose is not None
+    folds = folds_of(held.y, 0, held.whose)
+    assert [len({*folds[table["who"] == one]}) for one in range(20)] == [1] * 20
+    assert np.bincount(folds).tolist() == [16] * 5
+    table.drop(columns="who").to_csv(tmp_path / "own.csv", index=False)
+    assert labelled(tmp_path / "own.csv", said)[0].whose is None
+
+
+def test_limits_are_those_of_so_many_persons():
+    right, whose = np.repeat([1.0, 0.0], [24, 8]), np.arange(32) // 8
+    assert _limits(right, whose, classes=True) == limits_of(np.array([1.0, 1.0, 1.0, 0.0]))
+    assert _limits(right, np.arange(32) // 7, classes=True)[1] == 1.0
 
 
 def test_the_watch_on_sockets_is_awake():

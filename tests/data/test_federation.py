@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import Federation, ragged
+from noiseworthy.data.labels import scaled_images
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import DataError, InvalidInput
@@ -39,6 +40,15 @@ def test_tokens_stay_whole_and_every_one_has_a_label():
     np.testing.assert_array_equal(fed.y[1], tokens + 1)
     np.testing.assert_array_equal(fed.y[0], [[1, 2, 3, 4], [0] * 4, [0] * 4])
     np.testing.assert_array_equal(fed.take_records(2).y[1], tokens[:2] + 1)
+
+
+def test_bytes_of_images_are_scaled_as_where_they_are_read_and_predicted():
+    pixels, labels = np.arange(0, 256, 51, dtype=np.uint8).reshape(2, 3, 1), [0, 1]
+    fed = build((pixels, labels), test=(pixels / 255, labels))
+    np.testing.assert_array_equal(fed.x[0], fed.test_x)
+    np.testing.assert_array_equal(fed.x[0].ravel(), scaled_images(pixels).ravel())
+    rows = build((pixels[..., 0], labels), test=(pixels[..., 0], labels))
+    assert rows.x.max() == 255  # bytes in columns are numbers of a table
 
 
 def test_a_mask_may_lead_the_axes_of_its_record():

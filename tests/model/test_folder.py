@@ -227,6 +227,24 @@ def test_a_network_of_ones_own_is_given_to_what_loads_it(tmp_path):
     assert "noiseworthy predict" not in model.card
 
 
+def test_a_network_of_ones_own_may_be_given_bare(tmp_path):
+    import equinox as eqx
+    import jax
+
+    from noiseworthy.model.model import probed
+    from noiseworthy.tasks.adapters import as_task
+
+    network = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+    task = as_task("nets:make", network, (3,), 2, 0.0)
+    theta, kept = np.asarray(task.initial(None)), model_of({"model": "softmax"}, (3,), 2).kept
+    table = kept.description.task.model_copy(update={"model": "nets:make"})
+    said = kept.description.model_copy(update={"task": table, "probe": probed(task, theta, [3])})
+    folder = save_folder(kept._replace(description=said, theta=theta), tmp_path / "model")
+    assert load_model(folder, network).predict(X).tolist() == load_model(folder, task).predict(X).tolist()
+    with pytest.raises(InvalidInput, match=r"nets:make.*must return an equinox module.*got builtins\.dict"):
+        load_model(folder, task={"weights": 1})
+
+
 def test_models_of_one_task_share_their_program(logistic):
     module.answering.cache_clear()
     run, theta = module.answering(logistic.task), np.asarray(logistic.kept.theta)

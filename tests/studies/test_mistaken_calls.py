@@ -43,9 +43,12 @@ def test_a_planned_study_is_no_plan_and_the_remedy_is_told(planned):
         nw.train(planned.plan, federation, task, seeds=3)
 
 
-def test_tables_are_parsed_and_studies_opened_before(planned):
-    with pytest.raises(InvalidInput, match=r"got a dict; give parse_study\(dict\)"):
-        nw.plan({"federation": {"data": "digits"}})
+def test_tables_are_parsed_and_studies_opened_before(planned, tmp_path):
+    for call in (nw.plan, nw.prepare):
+        with pytest.raises(InvalidInput, match=r"got a dict; give parse_study\(dict\)"):
+            call({"federation": {"data": "digits"}})
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert nw.prepare(f"{tmp_path}/study.toml").sizes.tolist() == planned.prepared.sizes.tolist()
     with pytest.raises(InvalidInput, match=r"got a str; give prepare\(load_study\(path\)\)"):
         nw.advise("study.toml")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._places import write_whole, writing
 from noiseworthy.data.owners import labels_misfit
+from noiseworthy.data.persons import held_out, names_of, numbered
 from noiseworthy.data.readers import is_table, opened, read_columns
 from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
@@ -38,16 +39,8 @@ CLAIM = (
 )
 
 
-Read: TypeAlias = tuple[NDArray, NDArray, NDArray[np.bool_] | None, int | None]
-"""Features, labels, which records test where that is marked, and the number of classes."""
-
-
-class Labelled(NamedTuple):
-    """An owner's records with their labels, and which of them are held out for tests."""
-
-    x: NDArray
-    y: NDArray
-    is_test: NDArray[np.bool_]
+Read: TypeAlias = tuple[NDArray, NDArray, NDArray[np.bool_] | None, int | None, list[str] | None]
+"""Features, labels, which records test and whose they are where that is told, and the number of classes."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,8 @@ def tune(
     """Tune a shared model on an owner's records, on the owner's own machine; nothing is sent anywhere.
 
     An own model, the shared one and the tuned one are scored on records that none of the three candidates of
-    this owner learnt from: rows that a column `split` marks `test`, else a fixed fifth.
+    this owner learnt from: rows that a column `split` marks `test`, else a fixed fifth; of persons,
+    where a column says whose records are.
 
     Args:
         model: folder of the shared model, or of its run.
@@ -98,32 +92,31 @@ def tune(
         raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
     if not replace and (there := [one for one in (folder / FILE, folder / NAME) if one.exists()]):
         raise ConfigError(f"{there[0]} is there already and is left as it is; name another, or --replace it")
-    held = labelled(Path(records), shared.description)
+    held, is_test = labelled(Path(records), shared.description)
     task, kept = shared.task, shared.kept
-    rows = np.asarray(preparing(task)(jax.device_put(held.x)))
-    x, test_x = rows[~held.is_test], rows[held.is_test]
-    y, test_y = held.y[~held.is_test], held.y[held.is_test]
-    made = {name: make(task, kept.theta, Own(x, y), seed) for name, make in CANDIDATES.items()}
+    rows = held._replace(x=np.asarray(preparing(task)(jax.device_put(held.x))))
+    own, (test_x, test_y, whose) = rows.some(~is_test), rows.some(is_test)
+    made = {name: make(task, kept.theta, own, seed) for name, make in CANDIDATES.items()}
     variance = float(np.var(test_y)) if len(test_y) else 0.0
     found = {name: merits(task, theta, test_x, test_y, variance) for name, theta in made.items()}
     done = Tuned(
         folder,
-        len(x),
+        len(own.x),
         len(test_x),
         {name: float(each.mean()) if len(each) else float("nan") for name, each in found.items()},
-        {name: limits_of(each) for name, each in found.items()},
+        {name: _limits(each, whose, classes=bool(shared.classes)) for name, each in found.items()},
     )
     theta = np.asarray(made["tuned"], np.float32)
     tuned = kept._replace(theta=theta, description=_described(shared, theta))
-    metrics = Model(tuned, task).measured(held.x[held.is_test], test_y)
+    metrics = Model(tuned, task).measured(held.x[is_test], test_y)
     scored = {"metrics": metrics, "test_origin": None}
     tuned = tuned._replace(description=tuned.description.model_copy(update=scored))
     _write(done, tuned)
     return done
 
 
-def labelled(path: Path, said: Description) -> Labelled:
-    """An owner's records as a model takes them.
+def labelled(path: Path, said: Description) -> tuple[Own, NDArray[np.bool_]]:
+    """An owner's records as a model takes them, and which are held out for tests.
 
     Args:
         path: a table, or the owner's file of a gateway.
@@ -133,15 +126,15 @@ def labelled(path: Path, said: Description) -> Labelled:
         ConfigError, DataError: as `tune`.
     """
     if path.suffix == ".toml":
-        x, y, is_test, classes = _of_owner(path, said)
+        x, y, is_test, classes, names = _of_owner(path, said)
     else:
-        x, y, is_test, classes = _of_table(opened(str(path)), said.columns or _plain(said))
+        x, y, is_test, classes, names = _of_table(opened(str(path)), said.columns or _plain(said))
     _check_fits(said, x, classes, str(path))
     if is_test is None:
-        is_test = holdout(y if classes else np.zeros(len(y)))
+        is_test = held_out(names) if names else holdout(y if classes else np.zeros(len(y)))
     if is_test.all():
         raise DataError(f"{path} has no records to learn from; bring some, or mark fewer of them 'test'")
-    return Labelled(x, y, is_test)
+    return Own(x, y, numbered(names) if names else None), is_test
 
 
 def _of_owner(path: Path, said: Description) -> Read:
@@ -159,19 +152,20 @@ def _of_owner(path: Path, said: Description) -> Read:
         return _of_table(source, owner.columns or table.columns)
     held = Holding.load(table, owner.owner.client, owner.columns)
     x = held.x if held.most_weight is None else held.x[:, :-1]
-    return x, held.y, None, held.classes
+    return x, held.y, None, held.classes, None
 
 
 def _of_table(source: Path | Query, columns: Columns | Schema) -> Read:
     """All records of a table, whose columns of owners are left out."""
     table, name = read_columns(source, cells=not isinstance(columns, Columns))
     if isinstance(columns, Columns):
-        return plain_examples(table, columns, name)
+        return *plain_examples(table, columns, name), None
     from noiseworthy.data.schema.tables import stated_examples
 
     x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=True)
     x = x[:, : columns.width]  # at home every record counts once
-    return x, y, is_test, columns.n_classes
+    told = columns.person is not None and columns.person.name in table
+    return x, y, is_test, columns.n_classes, names_of(table, columns) if told else None
 
 
 def _plain(said: Description) -> Columns:
@@ -191,6 +185,15 @@ def _check_fits(said: Description, x: NDArray, classes: int | None, name: str) -
             f"{name} has records of shape {list(x.shape[1:])} and {classes} classes, the model is for "
             f"{said.record_shape} and {told}; bring the columns that it was trained on"
         )
+
+
+def _limits(each: NDArray, whose: NDArray | None, *, classes: bool) -> Limits:
+    """Limits of a score: a person's records say much of each other, and count as one where they are told."""
+    if whose is None or not len(each):
+        return limits_of(each)
+    _, person, counts = np.unique(whose, return_inverse=True, return_counts=True)
+    low, high = limits_of(np.bincount(person, each) / counts)
+    return (max(0.0, low), min(1.0, high)) if classes else (low, high)
 
 
 def _described(shared: Model, theta: NDArray[np.float32]) -> Description:

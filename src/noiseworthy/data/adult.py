@@ -41,10 +41,8 @@ def adult(data_dir: Path) -> Records:
     schema = read_schema(str(COLUMNS))
     people, others = (_people(data_dir / "adult" / f"adult.{part}.gz") for part in ("data", "test"))
     private, test = (stated_examples(table, schema, "adult")[:2] for table in (people, others))
-    owners, of_tests = (table["education"].to_numpy(str) for table in (people, others))
-    return Records(
-        *private, *test, schema.n_classes, "adult", owners, schema=schema, test_client_ids=of_tests
-    )
+    owners, tested = (table["education"].to_numpy(str) for table in (people, others))
+    return Records(*private, *test, schema.n_classes, "adult", owners, schema=schema, test_client_ids=tested)
 
 
 def _people(path: Path) -> Any:

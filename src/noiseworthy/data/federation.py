@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import count, counts
-from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.labels import Features, Labels, scaled_images
 from noiseworthy.data.ragged import Ragged, held
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.errors import DataError
@@ -83,7 +83,7 @@ class Federation:
 
         Args:
             clients: for each client, features (n_i, *record_shape) and labels (n_i, *label_shape). Arrays
-                of type int32 are tokens and stay whole; all other features become float32.
+                of type int32 are tokens and stay whole; all others become float32, bytes of images over 255.
             test: features (m, *record_shape) and labels (m, *label_shape) of the common test set.
             classes: number of classes, or None for regression.
             name: what the data are, for reports.
@@ -305,9 +305,7 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
     """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         if len(shapes := {array.shape[1:] for array in arrays}) > 1:
-            raise DataError(
-                f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
-            )
+            raise DataError(f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns")
     if len({str(x.dtype) for x, _ in pairs}) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
 
@@ -316,7 +314,8 @@ def _features(values: ArrayLike, who: str) -> Features:
     # a DataFrame has no dtype of its own: arrays of numpy and of jax alone hold tokens
     if f"{getattr(values, 'dtype', '')}" == "int32":
         return np.asarray(values)
-    return finite(values, f"{who} has features")
+    numbers = finite(values, f"{who} has features")
+    return scaled_images(numbers) if np.asarray(values).dtype == np.uint8 and numbers.ndim > 2 else numbers
 
 
 def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:

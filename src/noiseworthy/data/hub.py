@@ -91,6 +91,4 @@ def _stacked(dataset: Any, column: str) -> NDArray:
     try:
         return np.stack([np.asarray(value) for value in dataset[column]])
     except ValueError:
-        raise DataError(
-            f"column {column!r} must hold values of one shape; choose other feature columns"
-        ) from None
+        raise DataError(f"column {column!r} must hold values of one shape; choose other features") from None

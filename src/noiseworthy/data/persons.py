@@ -93,9 +93,7 @@ def of_persons(
         is_test = by_hash(encoded) if one_by_one else _least_hashes(encoded, whose, at)
     elif both := set(np.array(names)[is_test].tolist()) & set(np.array(names)[~is_test].tolist()):
         who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
-        raise DataError(
-            f"{name}: {who} records marked 'train' and others marked 'test'; mark all of a person alike"
-        )
+        raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
     _check_sides(~is_test, is_test, owners, name)
     most = schema.persons or 1
     rows, labels = packed(x[~is_test], y[~is_test], numbered(whose[~is_test].tolist()), most)
@@ -108,6 +106,11 @@ def of_persons(
         test_client_ids=None if owners is None else owners[is_test],
         persons=most,
     )  # fmt: skip
+
+
+def held_out(names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which records of one owner test where nobody marks them, as in `of_persons`; shape (n,)."""
+    return _least_hashes([one.encode() for one in names], numbered(names), np.zeros(len(names), np.int64))
 
 
 def _least_hashes(names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray) -> NDArray[np.bool_]:

@@ -44,9 +44,7 @@ def prior_seed(source: str) -> int | None:
     if kind != PRIOR:
         return None
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 9):
-        raise InvalidInput(
-            f"{PRIOR}:K takes a whole number of at most 9 digits, such as prior:0; got {source!r}"
-        )
+        raise InvalidInput(f"{PRIOR}:K takes a whole number of at most 9 digits, as prior:0; got {source!r}")
     return int(seed)
 
 

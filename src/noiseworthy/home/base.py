@@ -22,10 +22,16 @@ class Own(NamedTuple):
     Attributes:
         x: features, shape (n, ...).
         y: labels, shape (n, *label_shape).
+        whose: number of the person of each, shape (n,), whose records stay together; None where nobody says.
     """
 
     x: NDArray
     y: NDArray
+    whose: NDArray | None = None
+
+    def some(self, kept: NDArray[np.bool_]) -> Own:
+        """Those of some places."""
+        return Own(self.x[kept], self.y[kept], None if self.whose is None else self.whose[kept])
 
 
 AtHome: TypeAlias = Callable[[Task, Parameters, Own, int], Parameters]
@@ -42,13 +48,16 @@ Returns:
 """
 
 
-def folds_of(y: NDArray, seed: int) -> NDArray[np.int64]:
-    """Fold of each record, shape (n,): drawn at random, as alike in their labels as can be.
+def folds_of(y: NDArray, seed: int, whose: NDArray | None = None) -> NDArray[np.int64]:
+    """Fold of each record, shape (n,): drawn at random, as alike in their labels as can be, persons whole.
 
     Example:
         >>> folds_of(np.repeat([0, 1], 5), 0).reshape(2, 5).sum(axis=1)
         array([10, 10])
     """
+    if whose is not None:
+        _, first, rows = np.unique(whose, return_index=True, return_inverse=True)
+        return folds_of(y[first], seed)[rows]
     key = y if y.ndim == 1 else np.zeros(len(y))
     order = np.lexsort((np.random.default_rng(seed).random(len(y)), key))
     folds = np.empty(len(y), np.int64)

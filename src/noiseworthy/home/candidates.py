@@ -91,12 +91,12 @@ def interpolated_model(task: Task, shared: Parameters, own: Own, seed: int) -> P
     Source: Mansour, Mohri, Ro & Suresh, Three approaches for personalization (2020), section 5; Deng,
     Kamani & Mahdavi, Adaptive personalized federated learning (2020), equation 2.
     """
-    folds, missed = folds_of(own.y, seed), np.zeros(len(SHARES))
+    folds, missed = folds_of(own.y, seed, own.whose), np.zeros(len(SHARES))
     for fold in range(FOLDS):
         kept, left_out = folds != fold, folds == fold
         if kept.any() and left_out.any():
-            learnt = own_model(task, shared, Own(own.x[kept], own.y[kept]), seed)
-            missed += _missed(task, _between(learnt, shared), Own(own.x[left_out], own.y[left_out]))
+            learnt = own_model(task, shared, own.some(kept), seed)
+            missed += _missed(task, _between(learnt, shared), own.some(left_out))
     return _between(own_model(task, shared, own, seed), shared)[int(np.argmin(missed))]
 
 

@@ -42,7 +42,7 @@ def after_epochs(task: Task, start: Parameters, own: Own, seed: int, tried: Epoc
         Parameters, shape (p,), after as many steps of the size whose loss on records that were left out is
         least; the start where none is less than its.
     """
-    folds = folds_of(own.y, seed)
+    folds = folds_of(own.y, seed, own.whose)
     n, size = len(folds), 1 << max(3, (len(folds) - 1).bit_length())
     fill = [(0, size - n)]
     x = jnp.asarray(np.pad(own.x, fill + [(0, 0)] * (own.x.ndim - 1)))

@@ -71,7 +71,7 @@ def towards_each(
     """
     x, y = np.asarray(own.x, np.float64), np.asarray(own.y)
     n, k = len(x), task.outputs
-    folds = folds_of(y, seed)
+    folds = folds_of(y, seed, own.whose)
     learnt = np.concatenate([np.arange(FOLDS)[:, None] != folds, np.ones((1, n), bool)])
     constants = np.stack([_constant(task, y[kept]) for kept in learnt])
     centres = np.stack([_centres(task, shared, shares, one) for one in constants])

@@ -141,9 +141,7 @@ class Description(Table):
             first = error.errors(include_url=False, include_input=False)[0]
             where = "".join(f"{part!s:.40}: " for part in first["loc"])
             said = first["msg"].removeprefix("Value error, ")
-            raise DataError(
-                f"this describes no model: {where}{said}; train again, or take the whole folder"
-            ) from None
+            raise DataError(f"this describes no model: {where}{said}; train again or copy it whole") from None
 
     def calibrated(self, calibration: Calibration | None) -> Description:
         """The description with another calibration, in the format that it needs."""

@@ -42,29 +42,28 @@ _ROUNDING = 1e-3
 """Relative difference of a probe that is a matter of rounding."""
 
 
-def load_model(path: Path | str, task: Task | None = None) -> Model:
+def load_model(path: Path | str, task: Any = None) -> Model:
     """The model of a run's folder, or of a model's own.
 
     Args:
         path: the folder.
-        task: the network, where it is one of your own.
+        task: the network, where it is one of your own, as its function returns it, or its task.
 
     Raises:
+        InvalidInput: what is no network, or gives no outputs for the classes.
         DataError: no model, one of another format, one that is damaged or was changed, or whose parameters
             this program would read otherwise than the one that wrote it.
     """
     path = Path(path)
     kept = load_folder(path)
-    own = task_of(kept) if task is None else task
+    own = task_of(kept) if task is None else _given(task, kept.description)
     if kept.theta.shape != (own.dimension,):
         raise DataError(
             f"{path} holds {kept.theta.size} parameters and its model has {own.dimension}; give the network "
             "that it was trained with"
         )
     if (probe := kept.description.probe) is None:
-        raise DataError(
-            f"the training of {path} diverged, its model predicts nothing; train with a smaller step size"
-        )
+        raise DataError(f"{path} diverged in training and predicts nothing; train with a smaller step size")
     found = probed(own, kept.theta, kept.description.record_shape)
     if found is None or len(found) != len(probe) or not np.allclose(found, probe, _ROUNDING, _ROUNDING):
         raise DataError(
@@ -93,6 +92,14 @@ def task_of(kept: Kept) -> Task:
         pooling=table.pooling, projection=table.projection, reference=kept.reference,
         features=kept.encoder or table.mapped_by, class_weights=table.weights,
     )  # fmt: skip
+
+
+def _given(network: Any, said: Description) -> Task:
+    """A network of the user's own as a task."""
+    from noiseworthy.tasks.adapters import as_task  # here, because few models are networks of one's own
+
+    classes = None if said.classes is None else len(said.classes)
+    return as_task(said.task.model or "your own", network, tuple(said.record_shape), classes, ridge=0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,9 +279,7 @@ class Model:
             return self._array(records, named, name)
         if not named:
             wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
-            raise DataError(
-                f"the model takes columns by name ({wanted}); give a frame or a dictionary of them"
-            )
+            raise DataError(f"the model takes columns by name ({wanted}); give a frame or a dict of them")
         columns = columns_of(records)
         stated = [one.name for one in self.schema.columns]
         if strange := [name for name in columns if name not in stated]:
@@ -317,9 +322,7 @@ class Model:
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
             if len(strange := x[tokens != x]):
-                raise DataError(
-                    f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text first"
-                )
+                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text")
             return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
         bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.prior_columns import blocks_of
-from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.methods.question import Question, given
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
@@ -27,6 +28,7 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.class_weights import names_of_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.models import proxy_task, task_for
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
@@ -220,18 +222,21 @@ class Prepared:
 _KNOWN = 0.1
 
 
-def prepare(study: Study, opened: Opened | None = None) -> Prepared:
+def prepare(study: Study | Path | str, opened: Opened | None = None) -> Prepared:
     """Open the data and the task that a study names.
 
     Args:
-        study: what to open.
+        study: what to open, or the path of its file.
         opened: its data where they were opened before.
 
     Raises:
         ConfigError: tables that do not fit each other.
         DataError: data that cannot be read.
-        InvalidInput: fewer clients than a secure sum needs in a round.
+        InvalidInput: no study, or fewer clients than a secure sum needs in a round.
     """
+    if isinstance(study, dict):
+        raise InvalidInput("study must be a Study or its file's path, got a dict; give parse_study(dict)")
+    study = study if isinstance(study, Study) else load_study(study)
     check_can_be_summed(study)
     table = study.federation
     if table.data is None:

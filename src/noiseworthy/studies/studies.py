@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from noiseworthy.errors import InvalidInput
 from noiseworthy.studies.at_home import with_home
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.flags import class_prior
-from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.occupied import check_ours, held
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
@@ -49,11 +47,7 @@ def plan(
         >>> made.plan.releases, len(made.file.digest)
         (array([4, 4]), 64)
     """
-    if isinstance(study, dict):
-        raise InvalidInput(
-            "study must be a Study or the path of its file, got a dict; give parse_study(dict)"
-        )
-    prepared = prepare(study if isinstance(study, Study) else load_study(study))
+    prepared = prepare(study)
     return planned(prepared, on_progress) if file is None else load_plan(Path(file)).applied(prepared)
 
 

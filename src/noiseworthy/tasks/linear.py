@@ -102,9 +102,7 @@ class LinearModel:
         if self.feature_norm is not None:
             check.positive("feature_norm", self.feature_norm, remedy="None keeps records as they are")
         elif self.normalise:
-            raise InvalidInput(
-                "normalise needs a feature_norm above 0, got None; set it to the norm to scale to"
-            )
+            raise InvalidInput("normalise needs a feature_norm above 0, got None; set the norm to scale to")
         if (stated := self.class_weights) is not None:
             if len(stated) != self.classes:
                 raise InvalidInput(

@@ -111,7 +111,7 @@ class TaskTable(Table):
     def weights(self) -> tuple[float, ...] | None:
         """Class weights in order; by InvalidInput refused are those that only a study can bring in order."""
         if (stated := self.class_weights) is not None and not isinstance(stated, list):
-            raise InvalidInput(f"class_weights must be a list in the classes' order, got {stated!r:.60}")
+            raise InvalidInput(f"class_weights must be a list in the order of classes, got {stated!r:.60}")
         return None if stated is None else tuple(map(float, stated))
 
     def intercept(self, model: str) -> float:

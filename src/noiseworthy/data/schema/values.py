@@ -66,9 +66,7 @@ def gaps_among(texts: Sequence[str], codes: Collection[str], own: Collection[str
         codes: texts that stand for a gap in this column.
         own: values of the column, which are no gaps whatever they look like.
     """
-    return np.array(
-        [text in codes or (text.lower() in GAPS and text not in own) for text in texts], dtype=bool
-    )
+    return np.array([text in codes or (text.lower() in GAPS and text not in own) for text in texts], bool)
 
 
 def numbers(values: NDArray) -> NDArray[np.float64]:
