@@ -22,6 +22,7 @@ from noiseworthy.reports.sweep import Reached, sweep_figure
 from noiseworthy.studies.changes import Changes, given
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.checkpoints import check_records
+from noiseworthy.studies.occupied import held
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.record import FILE as RECORD
 from noiseworthy.studies.record import written
@@ -88,7 +89,8 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a variant's folder of another study, other seeds, or records that were changed since.
+        ResumeError: a folder in which another command is at work; a variant's of another study or seeds, or
+            of records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -100,27 +102,28 @@ def sweep(
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]
     marks = [_mark(one) for one in asked]
-    done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
-    refused, kept = [""] * len(chosen), sum(one is not None for one in done)
-    on_progress(kept / len(chosen), "")
-    for i, (one, mark) in enumerate(zip(chosen, marks, strict=True)):
-        if done[i] is not None:
-            continue
-        place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
-        try:
-            done[i] = run(
-                study, place, set=_all(set, one), resume=_begin(place, one, mark), callbacks=[told],
-                budget_seconds=budget_seconds, **options,
-            )  # fmt: skip
-        except (ConfigError, InvalidInput, UnsoundClaim) as error:
-            refused[i] = str(error)
-            if all(refused):
-                raise
-        kept += 1
-        on_progress(kept / len(chosen), words(one.changes))
-    made = Sweep(folder, tuple(over), _table(chosen, done, refused))
-    reached = [Reached(one.changes, found.record) for one, found in zip(chosen, done, strict=True) if found]
-    _save(made, reached)
+    with held(folder):  # two at once would remove each other's variants
+        done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
+        refused, kept = [""] * len(chosen), sum(one is not None for one in done)
+        on_progress(kept / len(chosen), "")
+        for i, (one, mark) in enumerate(zip(chosen, marks, strict=True)):
+            if done[i] is not None:
+                continue
+            place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
+            try:
+                done[i] = run(
+                    study, place, set=_all(set, one), resume=_begin(place, one, mark), callbacks=[told],
+                    budget_seconds=budget_seconds, **options,
+                )  # fmt: skip
+            except (ConfigError, InvalidInput, UnsoundClaim) as error:
+                refused[i] = str(error)
+                if all(refused):
+                    raise
+            kept += 1
+            on_progress(kept / len(chosen), words(one.changes))
+        made = Sweep(folder, tuple(over), _table(chosen, done, refused))
+        ran = zip(chosen, done, strict=True)
+        _save(made, [Reached(one.changes, found.record) for one, found in ran if found])
     return made
 
 
