@@ -102,6 +102,25 @@ def test_a_variant_that_was_killed_before_its_first_checkpoint_begins_anew(study
     assert trained[0] == ("epsilon=2,rounds=4", False)
 
 
+def test_a_kill_as_a_variant_begins_stops_no_later_sweep(study, monkeypatch):
+    """Its folder without what it says of the variant was taken for a run of another study."""
+
+    def killed(content, folder, name):
+        folder.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    def begun(*given, **options):
+        raise ConfigError("a variant begins")
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(sweeps, "written", killed)
+        nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+    monkeypatch.setattr(sweeps, "run", begun)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="a variant begins"):
+            nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+
+
 def test_values_are_added_to_a_sweep_and_another_study_is_refused(study, trained):
     nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
     made = nw.sweep(study, {"privacy.epsilon": [2, 8]}, "swept")

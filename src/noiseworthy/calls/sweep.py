@@ -189,9 +189,13 @@ def _begin(folder: Path, variant: Variant, mark: str) -> bool:
     """
     if (folder / CHECKPOINT).exists():
         return True
+    begun = folder.with_name(f".{folder.name}")  # a folder of half a variant would be taken for another's
+    shutil.rmtree(begun, ignore_errors=True)
     if folder.exists():
-        shutil.rmtree(folder)
-    written({"study": mark, "changes": variant.changes}, folder, _KEPT)
+        folder.rename(begun)
+        shutil.rmtree(begun)
+    written({"study": mark, "changes": variant.changes}, begun, _KEPT)
+    begun.rename(folder)
     return False
 
 
