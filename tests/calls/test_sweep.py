@@ -112,9 +112,10 @@ def test_a_kill_as_a_variant_begins_stops_no_later_sweep(study, monkeypatch):
     def begun(*given, **options):
         raise ConfigError("a variant begins")
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(sweeps, "written", killed)
-        nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+        with pytest.raises(KeyboardInterrupt):
+            nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
     monkeypatch.setattr(sweeps, "run", begun)
     for _ in range(2):
         with pytest.raises(ConfigError, match="a variant begins"):

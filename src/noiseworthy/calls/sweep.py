@@ -122,8 +122,7 @@ def sweep(
             kept += 1
             on_progress(kept / len(chosen), words(one.changes))
         made = Sweep(folder, tuple(over), _table(chosen, done, refused))
-        ran = zip(chosen, done, strict=True)
-        _save(made, [Reached(one.changes, found.record) for one, found in ran if found])
+        _save(made, [Reached(one.changes, it.record) for one, it in zip(chosen, done, strict=True) if it])
     return made
 
 
