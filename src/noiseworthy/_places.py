@@ -31,8 +31,7 @@ def kept_folder() -> Path:
     try:
         return Path(stated or Path.home() / ".cache") / "noiseworthy"
     except RuntimeError:
-        said = "this user has no home folder to keep compiled programs in"
-        raise DataError(f"{said}; name a folder of the user's own by {CACHE_VARIABLE}") from None
+        raise DataError(f"no home folder is known; name one of your own by {CACHE_VARIABLE}") from None
 
 
 @contextmanager
