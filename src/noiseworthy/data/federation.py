@@ -305,9 +305,7 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
     """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         if len(shapes := {array.shape[1:] for array in arrays}) > 1:
-            raise DataError(
-                f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
-            )
+            raise DataError(f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns")
     if len({str(x.dtype) for x, _ in pairs}) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
 

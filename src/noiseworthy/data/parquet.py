@@ -28,9 +28,7 @@ def write_parquet(
     The files are read twice: who has how many records, then the records, each to its place.
     """
     if columns.classes is None and not columns.regression:
-        raise InvalidInput(
-            "classes must be stated, or regression = True; labels are private and not looked up"
-        )
+        raise InvalidInput("classes must be stated, or regression = True; labels are private, not looked up")
     files = _files(source)
     columns = _ordered(files, columns)
     by_column, clients = _counted(files, columns.client)

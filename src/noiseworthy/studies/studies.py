@@ -50,9 +50,7 @@ def plan(
         (array([4, 4]), 64)
     """
     if isinstance(study, dict):
-        raise InvalidInput(
-            "study must be a Study or the path of its file, got a dict; give parse_study(dict)"
-        )
+        raise InvalidInput("study must be a Study or its file's path, got a dict; give parse_study(dict)")
     prepared = prepare(study if isinstance(study, Study) else load_study(study))
     return planned(prepared, on_progress) if file is None else load_plan(Path(file)).applied(prepared)
 
