@@ -3,10 +3,12 @@
 import os
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
-from noiseworthy._places import whole, write_whole
+from noiseworthy._places import CACHE_VARIABLE, kept_folder, whole, write_whole
+from noiseworthy.errors import DataError
 
 
 def broken(place, mode=None):
@@ -82,3 +84,18 @@ def test_a_file_that_its_owner_closed_stays(tmp_path):
     with pytest.raises(PermissionError):
         write_whole(tmp_path / "closed", "new")
     assert (tmp_path / "closed").read_text() == "old"
+
+
+def test_a_user_without_a_home_is_told_what_to_name(monkeypatch, tmp_path):
+    """A container's user that no list knows: a training ended in a traceback, behind its plan."""
+
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    for name in (CACHE_VARIABLE, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(DataError, match=f"no home folder.*{CACHE_VARIABLE}"):
+        kept_folder()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    assert kept_folder() == tmp_path / "noiseworthy"

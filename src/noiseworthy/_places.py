@@ -22,9 +22,16 @@ MOST_BYTES = 2**30
 
 
 def kept_folder() -> Path:
-    """The folder of what is kept between runs: NOISEWORTHY_CACHE says where, else it is the user's cache."""
+    """The folder of what is kept between runs: NOISEWORTHY_CACHE says where, else it is the user's cache.
+
+    Raises:
+        DataError: none is stated, and the user has no home, as in a container.
+    """
     stated = os.environ.get(CACHE_VARIABLE) or os.environ.get("XDG_CACHE_HOME")
-    return Path(stated or Path.home() / ".cache") / "noiseworthy"
+    try:
+        return Path(stated or Path.home() / ".cache") / "noiseworthy"
+    except RuntimeError:
+        raise DataError(f"no home folder is known; name one of your own by {CACHE_VARIABLE}") from None
 
 
 @contextmanager

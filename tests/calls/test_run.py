@@ -107,6 +107,13 @@ def test_many_folders_are_one_frame(study, tmp_path):
     assert nw.runs(tmp_path / "nothing").empty
 
 
+def test_what_a_kill_left_of_a_record_is_no_run(tmp_path):
+    """One empty draft of a record, and no run below its folder was told any more."""
+    (tmp_path / "killed" / ".draft").mkdir(parents=True)
+    (tmp_path / "killed" / ".draft" / "record.json").touch()
+    assert nw.runs(tmp_path).empty
+
+
 def test_a_folder_without_a_run_is_named(tmp_path):
     with pytest.raises(DataError, match=r"record\.json does not exist"):
         nw.load_run(tmp_path)

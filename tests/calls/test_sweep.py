@@ -13,6 +13,7 @@ import noiseworthy as nw
 from noiseworthy.calls import sweep as sweeps
 from noiseworthy.errors import ConfigError, InvalidInput, ResumeError
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
+from noiseworthy.studies.occupied import held
 from noiseworthy.sweeps.variants import over_of, variants
 
 OVER = {"privacy.epsilon": [2, 8], "algorithm.rounds": [4, 6]}
@@ -101,6 +102,26 @@ def test_a_variant_that_was_killed_before_its_first_checkpoint_begins_anew(study
     assert trained[0] == ("epsilon=2,rounds=4", False)
 
 
+def test_a_kill_as_a_variant_begins_stops_no_later_sweep(study, monkeypatch):
+    """Its folder without what it says of the variant was taken for a run of another study."""
+
+    def killed(content, folder, name):
+        folder.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    def begun(*given, **options):
+        raise ConfigError("a variant begins")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweeps, "written", killed)
+        with pytest.raises(KeyboardInterrupt):
+            nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+    monkeypatch.setattr(sweeps, "run", begun)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="a variant begins"):
+            nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+
+
 def test_values_are_added_to_a_sweep_and_another_study_is_refused(study, trained):
     nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
     made = nw.sweep(study, {"privacy.epsilon": [2, 8]}, "swept")
@@ -109,6 +130,13 @@ def test_values_are_added_to_a_sweep_and_another_study_is_refused(study, trained
     for other in ({"seeds": 3}, {"set": {"task.feature_norm": 0.5}}):
         with pytest.raises(ResumeError, match="holds a run of another study or of other seeds"):
             nw.sweep(study, {"privacy.epsilon": [2]}, "swept", **other)
+
+
+def test_a_sweep_is_alone_in_its_folder(study, trained, tmp_path):
+    """A second one removed the variant that the first was training, with its ledger."""
+    with held(tmp_path / "swept"), pytest.raises(ResumeError, match="another command is at work in swept"):
+        nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+    assert trained == []
 
 
 def test_variants_of_records_that_were_changed_stand_in_no_table_together(tmp_path, monkeypatch):

@@ -293,6 +293,18 @@ def test_a_training_takes_the_place_of_one_over_a_network_with_all_that_belongs_
     assert (again["training"]["assurance"], again.get("network")) == ("simulation", None)
 
 
+def test_a_contest_leaves_the_training_of_another_plan_alone(run, write, site_records, tmp_path, monkeypatch):
+    """The record of a training by dpsgd was lost to one of its rivals, whose plan is of dpfl-bcs."""
+    site_records("csv")
+    monkeypatch.setattr("noiseworthy.sweeps.contest.train_contest", None)  # it is refused before
+    study = write(STUDY, algorithm={"name": "dpsgd", "weighting": None}, training={"seeds": [0]})
+    assert run("train", study).code == 0
+    before = content(tmp_path / "runs" / "study")
+    answer = run("rivals", study)
+    assert (answer.code, "holds a training by another plan" in answer.err) == (2, True)
+    assert content(tmp_path / "runs" / "study") == before
+
+
 def test_a_record_by_another_plan_takes_nothing_from_the_one_before(begun):
     record = json.loads((begun / "record.json").read_text())
     (begun / "record.json").write_text(json.dumps(record | {"training": None, "claim": None}))

@@ -316,6 +316,19 @@ def test_no_claim_of_privacy_without_noise(told):
 
 
 @pytest.mark.full
+def test_the_page_is_written_last(tmp_path, make_record, monkeypatch):
+    """A sweep that went on after a kill took a variant with a page for whole, and it had no claim card."""
+
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("noiseworthy.reports.html.all_figures", lambda record: {})
+    monkeypatch.setattr("noiseworthy.reports.html.write_claim_card", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(make_record("plan_only"), tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_write_report_leaves_page_and_pictures(tmp_path, make_record):
     stale = tmp_path / "run" / "compare.png"
     stale.parent.mkdir()

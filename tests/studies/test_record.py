@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 
@@ -298,3 +299,14 @@ def test_a_kill_while_writing_leaves_the_last_checkpoint(mark, tmp_path, monkeyp
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(tmp_path, checkpoint(3), mark)
     assert load_checkpoint(tmp_path, mark).round == 2
+
+
+def test_a_disk_that_is_full_is_told_with_the_checkpoint(mark, tmp_path, monkeypatch):
+    """It named no file: `what is written to cannot be used`."""
+
+    def full(file, **arrays):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(DataError, match=r"checkpoint\.npz cannot be written .*No space left.*--resume"):
+        save_checkpoint(tmp_path, checkpoint(3), mark)

@@ -107,7 +107,7 @@ def load_run(folder: Path | str) -> RunFolder:
 
 
 def runs(folder: Path | str) -> pd.DataFrame:
-    """All runs at and below a folder, one row each, in the order of their folders.
+    """All runs at and below a folder, hidden folders left out, one row each, in the order of their folders.
 
     Returns:
         `study`, `algorithm`, `epsilon` (the largest budget of a client), `rounds`, `accuracy` and
@@ -117,7 +117,9 @@ def runs(folder: Path | str) -> pd.DataFrame:
     Raises:
         DataError: a record that cannot be read.
     """
-    found = sorted(path.parent for path in Path(folder).rglob(RECORD))
+    # a record that is being written lies in a hidden folder, and stays there where its writer was killed
+    records = (path for path in Path(folder).rglob(RECORD) if "/." not in f"/{path.relative_to(folder)}")
+    found = sorted(path.parent for path in records)
     return frame([row_of(load_run(one)) for one in found], columns=[*COLUMNS])
 
 

@@ -54,9 +54,7 @@ def run(
         ResumeError, LedgerError, BudgetExceeded: as `train_in`.
     """
     if plan is not None and budget_seconds is not None:
-        raise ConfigError(
-            "--budget-seconds is time for planning, and --plan has decided; leave one of them out"
-        )
+        raise ConfigError("--budget-seconds is for planning, and --plan has decided; leave one of them out")
     shared = _shared(ledger, lifetime_epsilon)
     folder = Path("runs") / Path(study).stem if out is None else Path(out)
     told = Several.of(callbacks)

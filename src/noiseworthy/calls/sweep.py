@@ -23,6 +23,7 @@ from noiseworthy.reports.sweep import Reached, sweep_figure
 from noiseworthy.studies.changes import Changes, given
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.checkpoints import check_records
+from noiseworthy.studies.occupied import held
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.record import FILE as RECORD
 from noiseworthy.studies.record import written
@@ -89,8 +90,8 @@ def sweep(
 
     Raises:
         ConfigError: keys or values that no study has; before anything is trained.
-        ResumeError: a folder with a sweep over other keys, or a variant's of another study, other seeds, or
-            records that were changed since.
+        ResumeError: a folder in which another command is at work, or of a sweep over other keys; a variant's
+            of another study or seeds, or of records that were changed since.
         InvalidInput: no variant that can be planned.
     """
     chosen = variants(over)
@@ -102,27 +103,27 @@ def sweep(
     _check_keys(folder / TABLE, over)
     options: dict[str, Any] = {"data": data, "seeds": seeds}
     asked = [stated(study, changes=_all(set, one), seconds=budget_seconds, **options) for one in chosen]
-    done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
-    refused, kept = [""] * len(chosen), sum(one is not None for one in done)
-    on_progress(kept / len(chosen), "")
-    for i, (one, mark) in enumerate(zip(chosen, map(_mark, asked), strict=True)):
-        if done[i] is not None:
-            continue
-        place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
-        try:
-            done[i] = run(
-                study, place, set=_all(set, one), resume=_begin(place, one, mark), callbacks=[told],
-                budget_seconds=budget_seconds, **options,
-            )  # fmt: skip
-        except (ConfigError, InvalidInput, UnsoundClaim) as error:
-            refused[i] = str(error)
-            if all(refused):
-                raise
-        kept += 1
-        on_progress(kept / len(chosen), words(one.changes))
-    made = Sweep(folder, tuple(over), _table(chosen, done, refused))
-    reached = [Reached(one.changes, found.record) for one, found in zip(chosen, done, strict=True) if found]
-    _save(made, reached)
+    with held(folder):  # two at once would remove each other's variants
+        done = [_done(folder / one.name, what) for one, what in zip(chosen, asked, strict=True)]
+        refused, kept = [""] * len(chosen), sum(one is not None for one in done)
+        on_progress(kept / len(chosen), "")
+        for i, (one, mark) in enumerate(zip(chosen, map(_mark, asked), strict=True)):
+            if done[i] is not None:
+                continue
+            place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
+            try:
+                done[i] = run(
+                    study, place, set=_all(set, one), resume=_begin(place, one, mark), callbacks=[told],
+                    budget_seconds=budget_seconds, **options,
+                )  # fmt: skip
+            except (ConfigError, InvalidInput, UnsoundClaim) as error:
+                refused[i] = str(error)
+                if all(refused):
+                    raise
+            kept += 1
+            on_progress(kept / len(chosen), words(one.changes))
+        made = Sweep(folder, tuple(over), _table(chosen, done, refused))
+        _save(made, [Reached(one.changes, it.record) for one, it in zip(chosen, done, strict=True) if it])
     return made
 
 
@@ -197,9 +198,13 @@ def _begin(folder: Path, variant: Variant, mark: str) -> bool:
     """
     if (folder / CHECKPOINT).exists():
         return True
+    begun = folder.with_name(f".{folder.name}")  # a folder of half a variant would be taken for another's
+    shutil.rmtree(begun, ignore_errors=True)
     if folder.exists():
-        shutil.rmtree(folder)
-    written({"study": mark, "changes": variant.changes}, folder, _KEPT)
+        folder.rename(begun)
+        shutil.rmtree(begun)
+    written({"study": mark, "changes": variant.changes}, begun, _KEPT)
+    begun.rename(folder)
     return False
 
 

@@ -158,9 +158,7 @@ def link(
         make_authority(keys.folder, host or [])
     elif add_hosts(keys.folder, host or []):
         again = " The superlink was started again with it." if end_link(place) else ""
-        err.print(
-            f"{keys.certificate} was made anew, for {', '.join(host or [])} too.{again}", soft_wrap=True
-        )
+        err.print(f"{keys.certificate} was made anew for {', '.join(host or [])} too.{again}", soft_wrap=True)
     known = sorted(path.stem for path in (keys.folder / "nodes").glob("*.pub"))
     with err.status(f"Starting a superlink for {len(known)} owners"):
         Local(place, {}, host="0.0.0.0", port=port).start()

@@ -55,9 +55,7 @@ def gateway(
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
     if not self_audit and (as_json or trials is not None or seconds is not None):
-        raise ConfigError(
-            "--json, --trials and --budget-seconds belong to --self-audit; add it, or leave them"
-        )
+        raise ConfigError("--json, --trials and --budget-seconds belong to --self-audit; add it or drop them")
     from noiseworthy.deploy.gateway.owner import load_owner
 
     terms = load_owner(owner)

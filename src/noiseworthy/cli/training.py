@@ -135,14 +135,14 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
 
     prepared = planned.prepared
     federation, task = prepared.trained()
+    if record is None:
+        record = beside_kept(planned.record(name), folder)
+        planned.file.save(folder)
     with progress_bar("Comparing", 100, "%") as bar:
         comparison = run(planned.plan, federation, task, prepared.study, bar)
     if delivers_to_owners(prepared):
         with progress_bar("At home", 100, "%") as bar:
             comparison = with_home(comparison, prepared, bar)
-    if record is None:
-        planned.file.save(folder)
-        record = beside_kept(planned.record(name), folder)
     record = with_comparison(record, comparison, prepared.study.compare.seeds)
     save_record(record, folder)
     return record
@@ -158,10 +158,11 @@ def _tradeoff(
     cells = len(surface.points) + len(surface.trusts)
     with progress_bar("Budgets", cells, "cells") as bar:
         surface = plan_surface(surface, prepared, decision, bar)
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
+    record = beside_kept(record, folder)
     with progress_bar("Training", cells, "cells") as bar:
         surface = train_surface(surface, prepared, bar)
-    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
-    record = with_tradeoff(beside_kept(record, folder), surface)
+    record = with_tradeoff(record, surface)
     save_record(record, folder)
     return record
 
@@ -174,6 +175,8 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
 
     with progress_bar("Planning", len(contest.points), "points") as bar:
         contest = plan_contest(contest, prepared, bar)
+    record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
+    record = beside_kept(record, folder)
     started = time.monotonic()
     with progress_bar("Training", contest.replies, "replies") as bar:
         contest = train_contest(contest, prepared, bar, foretell)
@@ -181,7 +184,6 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     if prepared.study.deliver.to == "owners":
         with progress_bar("At home", 100, "%") as bar:
             contest = with_homes(contest, prepared, bar)
-    record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
-    record = with_rivals(beside_kept(record, folder), contest, seconds)
+    record = with_rivals(record, contest, seconds)
     save_record(record, folder)
     return record

@@ -10,6 +10,7 @@ from typing import Any
 
 import tomli_w
 
+from noiseworthy._places import write_whole
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.flower.processes import GATEWAY, link_of, look
 from noiseworthy.deploy.gateway.client import GatewayClient
@@ -147,9 +148,10 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
     for name, path in files.items():
         if not path.exists():
             head = _HEAD if apart else _HEAD + _DEMONSTRATION
-            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart, roster=roster)))
+            tables = owner_tables(deployment, name, apart=apart, roster=roster)
             _give_module(deployment, path.parent)
             _give_encoder(deployment, path.parent)
+            write_whole(path, head + tomli_w.dumps(tables))  # last: an owner with a file is given nothing
         elif sums and load_owner(path).secure_sum is None:
             raise ConfigError(
                 f"{path} has no [secure_sum], and the plan lets owners sum their uploads; add the table "
@@ -176,7 +178,7 @@ def _give_module(deployment: Deployment, folder: Path) -> None:
         place = folder / source.path.relative_to(study.folder)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not place.exists():
-            place.write_text(source.text)
+            write_whole(place, source.text)
 
 
 def _give_encoder(deployment: Deployment, folder: Path) -> None:
@@ -187,7 +189,7 @@ def _give_encoder(deployment: Deployment, folder: Path) -> None:
     place = folder / encoder.name
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not place.exists():
-        place.write_bytes(encoder.content)
+        write_whole(place, encoder.content)
 
 
 def folder_name(client: str) -> str:

@@ -79,9 +79,7 @@ def questions(owner: Owner) -> list[Question]:
     every = [Question.of(name) for name in WIRES if name in owner.allowed.algorithms]
     fits = [one for one in every if _covered(one, owner)]
     if not fits:
-        raise InvalidInput(
-            "no algorithm that the owner's file allows fits its budget; nothing can be audited"
-        )
+        raise InvalidInput("no algorithm that the owner allows fits its budget; nothing can be audited")
     return fits
 
 

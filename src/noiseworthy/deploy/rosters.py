@@ -78,5 +78,5 @@ def write_roster(path: Path, keys: Mapping[str, str]) -> Roster:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
-        draft.write_text(tomli_w.dumps({"owners": dict(keys)}))
+        draft.write_text(tomli_w.dumps({"owners": dict(keys)}), "utf-8")
         return read_roster(draft)

@@ -279,7 +279,7 @@ class Model:
             return self._array(records, named, name)
         if not named:
             wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
-            raise DataError(f"the model takes columns by name ({wanted}); give a frame or a dict of them")
+            raise DataError(f"the model takes columns by name ({wanted}); give a frame or dictionary of them")
         columns = columns_of(records)
         stated = [one.name for one in self.schema.columns]
         if strange := [name for name in columns if name not in stated]:
@@ -322,7 +322,7 @@ class Model:
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
             if len(strange := x[tokens != x]):
-                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; encode the text")
+                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; encode text first")
             return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
         bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))

@@ -108,9 +108,7 @@ def releasable(steps: NDArray[np.int64]) -> NDArray[np.int64]:
             "nothing was released"
         )
     if np.any(steps > LIMIT) or np.any(steps < -LIMIT):
-        raise InvalidInput(
-            "an upload must lie within +-2^53 steps; take a coarser grid, nothing was released"
-        )
+        raise InvalidInput("uploads must lie within +-2^53 steps; take a coarser grid, nothing was released")
     return steps
 
 

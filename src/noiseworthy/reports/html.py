@@ -64,8 +64,8 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
             write_png(figures.get(name), folder / f"{name}.png")
-        write_whole(folder / FILE, page)
-    write_claim_card(card := claim_card(record), card_page(card), folder)
+        write_claim_card(card := claim_card(record), card_page(card), folder)
+        write_whole(folder / FILE, page)  # last: where it is, all of the report is
     return folder / FILE
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._places import writing
 from noiseworthy.data.files import read_npz
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import DataError, ResumeError
@@ -48,8 +49,9 @@ def save_checkpoint(
     """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
+    stays = writing(folder / FILE, "free disk space, then go on with --resume if a checkpoint was kept")
     # for its user alone: what clients remember may be as private as their records
-    with open(draft, "wb", opener=partial(os.open, mode=0o600)) as file:
+    with stays, open(draft, "wb", opener=partial(os.open, mode=0o600)) as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
         there = _of_those_asked(fields) if checkpoint.where is not None else fields

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from noiseworthy._json import strict_json
 from noiseworthy._places import write_whole, writing
 from noiseworthy.data import Federation
-from noiseworthy.errors import DataError
+from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
@@ -148,12 +148,16 @@ def written(content: Record, folder: Path, name: str) -> Path:
     return folder / name
 
 
-def beside_kept(record: Record, folder: Path) -> Record:
+def beside_kept(record: Record, folder: Path, *, trains: bool = False) -> Record:
     """The record with what other commands left in the folder's of the same plan, so that nothing is lost.
 
     Args:
         record: new; what it lacks, or has as None, the folder's record may have.
         folder: in which it is to be written.
+        trains: whether a training of its own takes the place of one by another plan.
+
+    Raises:
+        ResumeError: a training by another plan, in whose place nothing would come.
     """
     try:
         kept = load_record(folder)
@@ -161,7 +165,11 @@ def beside_kept(record: Record, folder: Path) -> Record:
         return record
     # of the whole plan: what was compared or audited under another one says nothing of this one
     mine = {key: part for key, part in record.items() if part is not None}
-    return {**record, **kept, **mine} if kept["plan"] == record["plan"] else record
+    if kept["plan"] == record["plan"]:
+        return {**record, **kept, **mine}
+    if kept.get("training") and not trains:
+        raise ResumeError(f"{folder} holds a training by another plan; choose another folder with --out")
+    return record
 
 
 def load_record(folder: Path) -> Record:

@@ -83,7 +83,7 @@ def train_in(
     federation, task = prepared.trained()
     table = prepared.study.training
     check_begins(made)
-    record = beside_kept(planned.record(name), folder)
+    record = beside_kept(planned.record(name), folder, trains=True)
     belongs_to = prepared.study.names_data
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is

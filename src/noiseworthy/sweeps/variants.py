@@ -71,9 +71,7 @@ def variants(over: Over) -> list[Variant]:
     choices = product(*(values.values() for values in different.values()))
     chosen = [dict(zip(over, values, strict=True)) for values in choices]
     if len(chosen) > MOST_LISTED:
-        raise ConfigError(
-            f"a sweep may have {MOST_LISTED} variants, got {len(chosen)}; vary fewer keys at once"
-        )
+        raise ConfigError(f"a sweep may have {MOST_LISTED} variants, got {len(chosen)}; vary fewer keys")
     return [Variant(changes, _folder(changes)) for changes in chosen]
 
 

@@ -136,7 +136,7 @@ def sources_of(model: str, folder: Path) -> Sources:
         if name in found or (path := _file(folder, name)) is None:
             continue
         try:
-            text = path.read_text()
+            text = path.read_text("utf-8")
             tree = ast.parse(text, str(path))
         except (OSError, ValueError, SyntaxError) as error:
             raise ConfigError(f'[task] model = "{model}": {path} cannot be read as Python: {error}') from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 
@@ -187,6 +188,27 @@ def test_a_study_writes_its_columns_into_the_files_of_its_owners(folder):
                 gateway.holding.x, prepared.trained()[0].x[place, : prepared.sizes[place]]
             )
             deployment._check_records(gateway.about, int(prepared.sizes[place]))
+
+
+def test_an_owner_s_file_is_there_whole_or_not_at_all(folder, monkeypatch):
+    """A cut one was taken for the owner's own, and every later start asked its owner to complete it."""
+    rows = [f"{site},{20 + 3 * i},male,{['no', 'yes'][i % 2]}" for i in range(12) for site in ("a", "b")]
+    (folder / "wards.csv").write_text("hospital,age,sex,ill\n" + "\n".join(rows) + "\n")
+    prepared = prepare(parse_study({"federation": {"data": "wards.csv"}, "columns": COLUMNS, **STUDY}))
+    deployment = Deployment.of(prepared, planned(prepared).plan)
+    write = Path.write_bytes
+
+    def full(path, data):
+        write(path, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_bytes", full)
+        disk.setattr(Path, "write_text", lambda path, text, *_: full(path, text.encode()))
+        with pytest.raises(OSError, match="No space"):
+            write_owner_files(deployment, folder / "owners")
+    files = write_owner_files(deployment, folder / "owners")
+    assert [load_owner(path).owner.client for path in files.values()] == ["a", "b"]
 
 
 @pytest.mark.parametrize("at", [".", "study"])

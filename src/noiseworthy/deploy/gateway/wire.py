@@ -56,9 +56,7 @@ def pack(value: Any, *, most: int = LARGEST) -> bytes:
     outline = json.dumps(_outlined(value, parts, _DEPTH), separators=(",", ":"), allow_nan=False).encode()
     size = _START.size + len(outline) + sum(map(len, parts))
     if len(outline) > _OUTLINE or size > most:
-        raise WireError(
-            f"a message has at most {most:,} bytes, and {_OUTLINE:,} without arrays; got {size:,}"
-        )
+        raise WireError(f"a message has at most {most:,} bytes and {_OUTLINE:,} without arrays; got {size:,}")
     return b"".join([_START.pack(_MAGIC, VERSION, len(outline)), outline, *parts])
 
 

@@ -96,9 +96,7 @@ def accept(
         InvalidInput: a part below 0.
     """
     if part is not None and part < 0:
-        raise InvalidInput(
-            f"part that was spent must be at least 0, got {float(part):g}; leave it out for all"
-        )
+        raise InvalidInput(f"the part spent must be at least 0, got {float(part):g}; leave it out for all")
     read_ledger(path).close()  # what is none, such as a file that was cut to nothing, becomes none
     with DurableLedger(path, connected(path)) as ledger:
         ledger.verify()
@@ -107,9 +105,7 @@ def accept(
             told = [*lost] if seen is None else [*lost, seen.head]
             missing = [head for head in dict.fromkeys(told) if not ledger.holds(head)]
             if ledger.accepted and not missing:
-                raise LedgerError(
-                    f"{path} was not put back and lacks nothing that was named; nothing is charged"
-                )
+                raise LedgerError(f"{path} was not put back and lacks nothing named; nothing is charged")
             for head in missing:
                 _noted(ledger, str(head))
             _charge(ledger, part, {} if seen is None else _by_name(ledger, seen))
