@@ -188,9 +188,21 @@ def test_a_stated_cohort_of_more_clients_than_are_tried_is_as_large_a_share_of_t
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_stated_counts_have_the_noise_of_the_whole_federation_in_a_trial(facts_of, family):
     """T = 40 rounds of 100 of 1,000 clients: 4 uploads each, in a trial of 500, too, not 8."""
-    facts = facts_of(family, sizes=(30,) * 1000)
-    bench, space = Bench(facts, ["iris"]), Space("fedsgd-dpc", rounds=40, clients_per_round=100)
-    (proxy,), setting = bench.proxies(), Setting(4.0, 0.1, 0.5, 1.0)
+    space = Space("fedsgd-dpc", rounds=40, clients_per_round=100)
+    _check_alike(facts_of(family, sizes=(30,) * 1000), space, Setting(4.0, 0.1, 0.5, 1.0), 4)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_the_smallest_share_of_many_clients_is_one_of_those_of_a_trial(facts_of, family):
+    """Ten of 5,000, and not one, whose noise a trial of 500, with one in a round, would have a third of."""
+    setting = Setting(1.0, 0.0, 0.5, 1.0, steering=0.0)
+    _check_alike(facts_of(family, sizes=(30,) * 5000), Space("fedsgd-dpc"), setting, 1)
+
+
+def _check_alike(facts, space, setting, uploads):
+    """Rounds, uploads of a client and the noise of a mean are those of the federation in its trial."""
+    bench = Bench(facts, ["iris"])
+    (proxy,) = bench.proxies()
     tried = bench.plan(space, Candidate(setting), proxy)
     whole = space.plan(facts.problem, proxy.task, bench.scale(None, proxy.task), setting)
     assert tried is not None
@@ -198,7 +210,7 @@ def test_stated_counts_have_the_noise_of_the_whole_federation_in_a_trial(facts_o
     def variance(plan, factor):
         return np.square(factor * plan.noise[0]) / plan.clients_per_round
 
-    assert tried.uploads[0] == whole.uploads[0] == 4
+    assert (tried.rounds, tried.uploads.max(), whole.uploads.max()) == (whole.rounds, uploads, uploads)
     assert variance(tried, proxy.noise_factor) == pytest.approx(variance(whole, 1.0), rel=1e-3)
 
 

@@ -27,6 +27,8 @@ and records that are seen against their noised mean."""
 
 MOST_GAIN = 0.9
 """Of steering in one round, however few there are."""
+MOST_CLIENTS = 500
+"""Clients of a trial; of larger federations so many stand for all, and a round asks at least one of them."""
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,7 @@ def _check_shared(plan: Plan, release: Release) -> None:
         raise _unsound("plan.pilot", "releases single uploads, which plan.problem.trust does not show")
     too_few = sharing.survivors > plan.problem.noises_in(plan.clients_per_round)
     if too_few or len(sharing.weights) != len(plan.releases):
-        raise _unsound(
-            "plan.release.sharing", "counts on more noises than plan.problem.trust leaves in a sum"
-        )
+        raise _unsound("plan.release.sharing", "counts more noises than plan.problem.trust leaves in a sum")
 
 
 def _check_first(plan: Plan, first: FirstStage) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from noiseworthy.data.prior_columns import Block
+from noiseworthy.methods.space import MOST_CLIENTS
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -19,8 +20,6 @@ from noiseworthy.trials.treatment import Treatment
 
 OWNERS = "natural"
 """The partition of data that name their owners: how these differ, only the private data could tell."""
-MOST_CLIENTS = 500
-"""Clients of a trial; of larger federations so many stand for all."""
 
 
 class TaskMaker(Protocol):

@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noiseworthy.methods.registry import method
+from noiseworthy.methods.space import MOST_CLIENTS
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, of_each
-from noiseworthy.trials.facts import MOST_CLIENTS, PublicFacts
+from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.landscape import scaled
 from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.spaces import Space

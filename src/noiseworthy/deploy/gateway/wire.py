@@ -181,7 +181,7 @@ def _outlined(value: Any, parts: list[bytes], depth: int) -> Any:
         return _array_outlined(value, parts)
     if not _plain(value):
         raise WireError(
-            f"a message cannot carry {type(value).__name__} {value!r}; send plain values and arrays"
+            f"a message cannot carry {type(value).__name__} {value!r}; send plain values or arrays"
         )
     return value
 

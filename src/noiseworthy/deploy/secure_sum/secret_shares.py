@@ -65,6 +65,4 @@ def unsealed(key: bytes, data: bytes, associated: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], associated)
     except (InvalidTag, ValueError):
-        raise VoidRound(
-            "a secret share was altered, or belongs to another round, sender or receiver"
-        ) from None
+        raise VoidRound("a secret share was altered, or belongs to another round, sender, receiver") from None

@@ -19,6 +19,7 @@ from noiseworthy.methods.fedsgd_dpc.words import WORDS
 from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analytic, decay, given
 from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads
 from noiseworthy.methods.space import (
+    MOST_CLIENTS,
     ONE_GRADIENT_GRID,
     Free,
     GradientScale,
@@ -140,9 +141,7 @@ def _clip_note(task: Task | None, problem: Problem) -> tuple[str, ...]:
     if not isinstance(task, LinearModel) or task.record_norm is None or problem.norm != "l2":
         return ()
     if task.loss == "softmax" and problem.clip_norm < np.sqrt(2) * task.largest_weight * task.record_norm:
-        return (
-            "The clip is below the largest gradient sqrt(2) R: the bound holds for an altered objective.",
-        )
+        return ("The clip is below the largest gradient sqrt(2) R: the bound is of an altered objective.",)
     return ()
 
 
@@ -215,7 +214,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     """The plan of a setting; `work` is the share of clients that a round asks."""
     problem, kept = free.clipped(problem, setting, scale.clip)
     n = problem.n_clients
-    b = free.clients_per_round or max(1, round(setting.work * n))
+    b = free.clients_per_round or max(1, round(max(setting.work, 1 / MOST_CLIENTS) * n))
     rounds = free.rounds_of(setting.passes, n, b)
     step = free.step(setting, rounds, kept, scale)
     if free.step_size is None:
