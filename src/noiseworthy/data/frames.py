@@ -46,7 +46,7 @@ def _in_words(said: str) -> str:
     if "No columns to parse" in said:
         return "it is empty; put names of columns into its first row"
     if begins := re.search(r"EOF inside string starting at row (\d+)", said):
-        return f"the quote in line {int(begins[1]) + 1} has no end; write one in a cell twice, or close it"
+        return f"the quote in line {int(begins[1]) + 1} has no end; write one within twice, or close it"
     return said
 
 

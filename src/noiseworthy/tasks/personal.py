@@ -215,7 +215,7 @@ def personalised(task: Task) -> Personal:
     from noiseworthy.tasks.persons import Persons
 
     if isinstance(task, Persons):
-        raise InvalidInput('a personal transform clips single records; state [privacy] unit = "record"')
+        raise InvalidInput('a personal transform is clipped with single records; state unit = "record"')
 
     if not isinstance(task, ModelTask):
         raise InvalidInput(f"task must be a LinearModel or a ModelTask, got {type(task).__name__}")
