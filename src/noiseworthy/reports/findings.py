@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.methods.words import Course, Record
@@ -101,6 +100,8 @@ def score(record: RunRecord, value: float) -> str:
 
 def chance(deviation: float, seeds: int) -> float:
     """What a mean of differences over the same seeds must pass, by their deviation; infinite of one seed."""
+    from scipy.special import stdtrit  # here, because plans are told without it
+
     return float(stdtrit(seeds - 1, _LEVEL)) * deviation / math.sqrt(seeds - 1) if seeds > 1 else math.inf
 
 
