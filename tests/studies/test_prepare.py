@@ -94,6 +94,12 @@ def test_settings_of_the_model_arrive():
     )
 
 
+@pytest.mark.parametrize("stated", [2, "auto"])
+def test_trials_are_told_how_many_clients_a_round_asks(stated):
+    facts = prepare(study(IRIS, algorithm={"name": "fedsgd-dpc", "clients_per_round": stated})).public_facts()
+    assert facts.asked == (2 if stated == 2 else None)
+
+
 CANCER = {"data": "breast-cancer", "clients": 2, "partition": "iid"}
 PROGRESS = {"data": "diabetes-progression", "clients": 2, "partition": "iid"}
 DIGITS = {"data": "digits", "clients": 3, "partition": "iid"}

@@ -199,6 +199,12 @@ def test_the_smallest_share_of_many_clients_is_one_of_those_of_a_trial(facts_of,
     _check_alike(facts_of(family, sizes=(30,) * 5000), Space("fedsgd-dpc"), setting, 1)
 
 
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_stated_cohort_of_a_small_share_is_one_of_as_many_as_it_takes(facts_of, family):
+    facts = facts_of(family, sizes=(30,) * 4000, asked=2)
+    _check_alike(facts, Space("fedsgd-dpc", clients_per_round=2), Setting(0.1, 1.0, 0.5, 1.0), 1)
+
+
 def _check_alike(facts, space, setting, uploads):
     """Rounds, uploads of a client and the noise of a mean are those of the federation in its trial."""
     bench = Bench(facts, ["iris"])

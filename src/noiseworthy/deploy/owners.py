@@ -307,7 +307,5 @@ def wait_for_gateways(folder: Path, sockets: Mapping[str, Path], seconds: float 
         ended = [name for name in missing if f"{GATEWAY}{name}" not in running]
         if ended or time.monotonic() > until:
             name = (ended or list(missing))[0]
-            raise GatewayError(
-                f"the gateway of {name} does not run; {folder}/logs/{GATEWAY}{name}.log says why"
-            )
+            raise GatewayError(f"{name}'s gateway does not run; {folder}/logs/{GATEWAY}{name}.log says why")
         time.sleep(0.5)

@@ -88,9 +88,7 @@ def _obstacle(prepared: Prepared) -> Exception | None:
     """Why a study cannot buy the size of its labels; None where it can."""
     study, federation, where = prepared.study, prepared.federation, '[planning] label_scale = "bought"'
     if federation is None or label_range(study, federation) is None:
-        return ConfigError(
-            f"{where} is for a regression whose label has a range in [columns]; state a number"
-        )
+        return ConfigError(f"{where} is for a regression whose label has a range in [columns]; state a size")
     if not trials_wanted(prepared):
         return ConfigError(f"{where} is for planning by trial, and this study is not; leave it out")
     if prepared.at_owners:

@@ -216,6 +216,7 @@ class Prepared:
             columns=() if federation.schema is None else blocks_of(federation.schema),
             record_size=None if federation.schema is None else record_size(federation.schema),
             stated_epsilon=None if self.ranges is None else float(self.ranges.budget.epsilon.max()),
+            asked=given(getattr(self.study.algorithm, "clients_per_round", None)),
         )  # fmt: skip
 
 

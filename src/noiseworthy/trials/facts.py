@@ -18,6 +18,7 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.qualities import Metric
 from noiseworthy.trials.treatment import Treatment
 
+_MOST_OF_ALL = 5000
 OWNERS = "natural"
 """The partition of data that name their owners: how these differ, only the private data could tell."""
 
@@ -65,6 +66,7 @@ class PublicFacts:
         columns: what the numbers of a record are, where a schema says it.
         record_size: norm of a record that its columns suggest, where all have public ranges.
         stated_epsilon: greatest of the study, where `problem` holds what is left of it after what was bought.
+        asked: clients that the study states for a round.
     """
 
     problem: Problem
@@ -85,6 +87,7 @@ class PublicFacts:
     columns: tuple[Block, ...] = ()
     record_size: float | None = None
     stated_epsilon: float | None = None
+    asked: int | None = None
 
     @property
     def own_epsilon(self) -> float:
@@ -106,13 +109,15 @@ class PublicFacts:
             return self
         return replace(self, problem=replace(self.problem, budget=told.left_of(self.problem.budget)))
 
-    def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
-        """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.
+    def thinned(self) -> PublicFacts:
+        """The same facts with few clients: of N clients, in order of size, every (N/M)-th.
 
-        The mean of M uploads is noisier than that of N: a trial shrinks its noise (`Proxy.noise_factor`). As
-        large a share of them colludes or is missing.
+        M is 500, or as many as a stated cohort wants to be one of them, and 5,000 at most. The mean of M
+        uploads is noisier than that of N: a trial shrinks its noise (`Proxy.noise_factor`). As large a share
+        of them colludes or is missing.
         """
         problem, n = self.problem, self.problem.n_clients
+        most = min(max(MOST_CLIENTS, ceil(n / (self.asked or n))), _MOST_OF_ALL)
         if n <= most:
             return self
         kept = np.sort(

@@ -180,9 +180,7 @@ def _outlined(value: Any, parts: list[bytes], depth: int) -> Any:
     if isinstance(value, np.ndarray):
         return _array_outlined(value, parts)
     if not _plain(value):
-        raise WireError(
-            f"a message cannot carry {type(value).__name__} {value!r}; send plain values or arrays"
-        )
+        raise WireError(f"no message carries {type(value).__name__} {value!r}; send plain values or arrays")
     return value
 
 
