@@ -277,20 +277,18 @@ def test_what_commands_leave_in_one_folder_stays(run, write, site_records, tmp_p
     assert again["training"]["loss"] == trained["training"]["loss"]
 
 
-def test_a_training_takes_the_place_of_one_over_a_network_with_all_that_belongs_to_it(
-    run, write, site_records, tmp_path
-):
-    """Else its page would say that owners drew the noise of a simulation."""
+def test_a_training_does_not_take_the_place_of_one_over_a_network(run, write, site_records, tmp_path):
+    """Budgets paid for it, and nobody could train it again."""
     site_records("csv")
     assert run("train", write(STUDY)).code == 0
     folder = tmp_path / "runs" / "study"
-    record = load_record(folder)
     network = {"run": "r", "rounds": [], "owners": []}
-    drawn = record["training"] | {"assurance": "grid-csprng"}
-    (folder / "record.json").write_text(json.dumps(record | {"network": network, "training": drawn}))
-    assert run("train", write(STUDY)).code == 0
-    again = load_record(folder)
-    assert (again["training"]["assurance"], again.get("network")) == ("simulation", None)
+    (folder / "record.json").write_text(json.dumps(load_record(folder) | {"network": network}))
+    before = content(folder)
+    answer = run("train", write(STUDY))
+    assert (answer.code, "holds a model that owners trained" in answer.err) == (2, True)
+    assert content(folder) == before
+    assert run("train", write(STUDY), "--out", str(tmp_path / "runs" / "simulated")).code == 0
 
 
 def test_a_contest_leaves_the_training_of_another_plan_alone(run, write, site_records, tmp_path, monkeypatch):

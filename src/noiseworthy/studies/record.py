@@ -157,12 +157,14 @@ def beside_kept(record: Record, folder: Path, *, trains: bool = False) -> Record
         trains: whether a training of its own takes the place of one by another plan.
 
     Raises:
-        ResumeError: a training by another plan, in whose place nothing would come.
+        ResumeError: a training over a network, or by another plan, in whose place nothing would come.
     """
     try:
         kept = load_record(folder)
     except DataError:
         return record
+    if trains and kept.get("network"):
+        raise ResumeError(f"{folder} holds a model that owners trained; choose another folder with --out")
     # of the whole plan: what was compared or audited under another one says nothing of this one
     mine = {key: part for key, part in record.items() if part is not None}
     if kept["plan"] == record["plan"]:

@@ -40,9 +40,7 @@ def check_sound(plan: Plan) -> None:
     _check_hides(plan.release, plan.problem.sensitivity, "plan.release")
     _check_shared(plan, plan.release)
     if plan.release.sampling_rate < plan.problem.rate_of(plan.clients_per_round):
-        raise _unsound(
-            "plan.release.sampling_rate", "is less than plan.problem and plan.clients_per_round give"
-        )
+        raise _unsound("plan.release.sampling_rate", "is less than plan.problem and clients_per_round give")
     if plan.pilot is not None:
         _check_hides(plan.pilot.parts[0][0], plan.problem.sensitivity, "plan.pilot")
     if plan.in_stages:
