@@ -79,16 +79,23 @@ def given(case):
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_and_gradients_are_those_of_the_plain_ones(case):
+    """To 1e-5 in float64, or as near as the plain ones in float32, which err by 3e-5 on some processors."""
     function, arguments = given(case)
 
     def value(function):
         return lambda *given: jnp.sum(jnp.sin(function(*given)))
 
-    results = [
-        jax.jit(lambda *given, made=made: (made(*given), jax.grad(value(made), (0, 1))(*given)))(*arguments)
-        for made in (as_windows(function), function)
-    ]
-    jax.tree.map(lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5), *results)
+    def both(made, *given):
+        return jax.jit(lambda *given: (made(*given), jax.grad(value(made), (0, 1))(*given)))(*given)
+
+    with jax.enable_x64(True):
+        exact = jax.tree.map(np.asarray, both(function, *(np.asarray(one, np.float64) for one in arguments)))
+
+    def check(got, plain, wanted):
+        assert wanted.dtype == np.float64
+        np.testing.assert_allclose(got, wanted, atol=max(1e-5, np.max(np.abs(plain - wanted))))
+
+    jax.tree.map(check, both(as_windows(function), *arguments), both(function, *arguments), exact)
     program = str(jax.make_jaxpr(as_windows(function))(*arguments))
     assert not any(name in program for name in PLAIN)
 
