@@ -89,10 +89,8 @@ class _File:
                 model = self.own[part]
                 continue
             field = None if model is None else model.model_fields.get(part)
-            options = () if field is None else (field.annotation, *get_args(field.annotation))
-            model = next(
-                (one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), None
-            )
+            types = () if field is None else (field.annotation, *get_args(field.annotation))
+            model = next((one for one in types if isinstance(one, type) and issubclass(one, BaseModel)), None)
         return model
 
     def keys(self, location: Location) -> list[str]:

@@ -143,9 +143,7 @@ class _Estimator(BaseEstimator, ABC):
             stated[name] = {**stated.get(name, {}), **table}
         if federation.classes is None:
             stated["planning"] = {"label_scale": _LABEL_SCALE, **stated["planning"]}
-        read_off = any(
-            getattr(self, name, ...) is None for name in ("feature_range", "label_range", "classes")
-        )
+        read_off = any(getattr(self, key, ...) is None for key in ("feature_range", "label_range", "classes"))
         source = {"data": _SOURCE, "simulation": read_off}
         raw = {**stated, "federation": source, "training": {"seeds": [seed], "evaluations": 1}}
         prepared = prepare(parse_study(raw), Opened(federation, None))

@@ -144,7 +144,5 @@ def _to_unit(x: NDArray, low: tuple[float, ...], high: tuple[float, ...]) -> NDA
 
 
 def _stratified(x: NDArray, y: NDArray, name: str) -> Records:
-    labels = y.astype(np.int32)
-    return split_records(
-        x.astype(np.float32), labels, holdout(labels), classes=int(labels.max()) + 1, name=name
-    )
+    y = y.astype(np.int32)
+    return split_records(x.astype(np.float32), y, holdout(y), classes=int(y.max()) + 1, name=name)

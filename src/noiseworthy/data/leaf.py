@@ -48,12 +48,10 @@ def read_leaf(folder: Path, classes: Sequence[str | int] | None = None) -> Recor
     x, test_x = (femnist_images(_joined([one for _, one, _ in part], folder)) for part in (train, test))
     labels = np.concatenate([y for *_, y in train + test])
     y, count = class_numbers(labels, f"{folder}: y", classes)
-    owners, of_tests = (
-        np.concatenate([np.full(len(y), user) for user, _, y in part]) for part in (train, test)
-    )
+    owners, tests = (np.concatenate([np.full(len(y), user) for user, _, y in part]) for part in (train, test))
     return Records(
         x, y[: len(x)], test_x, y[len(x) :], count, folder.name, client_ids=owners, test_origin="marked",
-        classes_found=() if classes else classes_among(labels), test_client_ids=of_tests,
+        classes_found=() if classes else classes_among(labels), test_client_ids=tests,
     )  # fmt: skip
 
 

@@ -86,10 +86,8 @@ class KnownLedgers:
         self._write({about.client: {"spent": about.spent} for about in abouts})
 
     def _mine(self) -> dict[str, _Known]:
-        everything = self._read()
-        return {
-            owner: everything.get(owner, {}).get(data, _Known()) for owner, data in self.data_sets.items()
-        }
+        known = self._read()
+        return {owner: known.get(owner, {}).get(data, _Known()) for owner, data in self.data_sets.items()}
 
     def _read(self) -> dict[str, dict[str, _Known]]:
         try:

@@ -193,10 +193,8 @@ class World:
 
     def accounts(self, names: Sequence[str]) -> list[World]:
         """The same records with as many fresh budgets as names."""
-        accounts = [replace(self.gateway.account, client=name) for name in names]
-        return [
-            self.owned_by(*pair) for pair in zip(accounts, self.gateway.ledger.enrol(accounts), strict=True)
-        ]
+        fresh = [replace(self.gateway.account, client=name) for name in names]
+        return [self.owned_by(*pair) for pair in zip(fresh, self.gateway.ledger.enrol(fresh), strict=True)]
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""

@@ -205,9 +205,7 @@ def _round(
     # noise after the sum over devices: each draws the same one from the same key, and it must count once
     total = layout.summed(jnp.asarray(total))
     if not layout.single_uploads:
-        total = total + algorithm.aggregate_noise(
-            state, cohort, named_key(key, Purpose.AGGREGATE, state.round)
-        )
+        total += algorithm.aggregate_noise(state, cohort, named_key(key, Purpose.AGGREGATE, state.round))
     return algorithm.aggregate(state, jnp.asarray(total)), memory
 
 

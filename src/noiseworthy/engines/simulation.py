@@ -199,11 +199,9 @@ def _charged(ledgers: list[Ledger], cohorts: list[NDArray], lasts: list[int], ro
 
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:
     theta = np.asarray(states.theta)
-    used, empty = np.zeros((len(theta), clients), np.int64), np.empty((len(theta), 0))
+    used, none = np.zeros((len(theta), clients), np.int64), np.empty((len(theta), 0))
     where, kept = _kept(memory)
-    return Checkpoint(
-        0, theta, used, np.empty(0, np.int64), empty, empty, kept, _leaves(states.memory), where
-    )
+    return Checkpoint(0, theta, used, np.empty(0, np.int64), none, none, kept, _leaves(states.memory), where)
 
 
 def _reached(done: Checkpoint, states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:

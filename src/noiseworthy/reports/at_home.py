@@ -50,9 +50,7 @@ def compare_caption(record: RunRecord) -> str:
     if not rows:
         return findings.compare_caption(record)
     alone, *models = rows
-    said = ", ".join(
-        f"{one['model']} {one['tuned at home']}" + f" (shared {one['shared']})" for one in models
-    )
+    said = ", ".join(f"{one['model']} {one['tuned at home']} (shared {one['shared']})" for one in models)
     return (
         f"{findings.compare_caption(record)} For owners, on their own test records: own models "
         f"{alone['tuned at home']}; tuned at home {said}."

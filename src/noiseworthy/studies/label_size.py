@@ -140,10 +140,8 @@ def _buy(prepared: Prepared) -> BoughtRanges:
     least, most = _ends(prepared)
     release, weights, noise = _noise(prepared)
     bound, shares = max(abs(least), abs(most)), np.zeros(OCTAVES)
-    noised = answers(
-        prepared, release, lambda _, y: octave_counts(y.astype(float), bound).astype(float), _TAG
-    )
-    for client, counts in noised.items():
+    noisy = answers(prepared, release, lambda _, y: octave_counts(y.astype(float), bound).astype(float), _TAG)
+    for client, counts in noisy.items():
         shares += weights[client] * counts / prepared.sizes[client]
     found = told(shares, noise)
     before = prepared.ranges or BoughtRanges((), _budget(prepared), {})

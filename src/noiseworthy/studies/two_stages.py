@@ -130,9 +130,7 @@ def _opened(
 ) -> _Opened:  # fmt: skip
     """Stage 1, scored after some of its rounds and at its end."""
     firsts = [stage_before(plan) for plan in plans]
-    starts = [
-        adapted(loss_reports.make(first, task, seed)) for first, seed in zip(firsts, seeds, strict=True)
-    ]
+    starts = [adapted(loss_reports.make(one, task, seed)) for one, seed in zip(firsts, seeds, strict=True)]
     reached: list[Checkpoint] = []
 
     def reach(done: Checkpoint) -> None:

@@ -104,9 +104,8 @@ class Bench:
     @property
     def linear(self) -> bool:
         """Whether the study trains a linear model, of which trials are cheap."""
-        return isinstance(
-            self.facts.make_task(self.facts.record_shape, self.facts.classes, None), LinearModel
-        )
+        facts = self.facts
+        return isinstance(facts.make_task(facts.record_shape, facts.classes, None), LinearModel)
 
     def scale(self, treatment: Treatment | None = None, task: Task | None = None) -> GradientScale:
         """Geometric mean over the proxies of their typical gradients, in units of the largest record.

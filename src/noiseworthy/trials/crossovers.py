@@ -165,9 +165,7 @@ def flip(ours: Curve, theirs: Curve, doubt: float = 0.0) -> Crossover | None:
         return None
     behind = _at(ours, x) - _at(theirs, x)
     own = int(np.searchsorted(x, np.clip(ours.own, low, high)))
-    below, above = (
-        _crossing(x[side], behind[side], doubt) for side in (slice(own, None, -1), slice(own, None))
-    )
+    below, above = (_crossing(x[way], behind[way], doubt) for way in (slice(own, None, -1), slice(own, None)))
     return Crossover(ours.axis, below, above, float(low), float(high))
 
 

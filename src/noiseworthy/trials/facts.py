@@ -120,9 +120,8 @@ class PublicFacts:
         most = min(max(MOST_CLIENTS, ceil(n / (self.asked or n))), _MOST_OF_ALL)
         if n <= most:
             return self
-        kept = np.sort(
-            np.argsort(problem.sizes, kind="stable")[np.linspace(0, n - 1, most).round().astype(int)]
-        )
+        ranks = np.linspace(0, n - 1, most).round().astype(int)
+        kept = np.sort(np.argsort(problem.sizes, kind="stable")[ranks])
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
         resources, trust = problem.resources and problem.resources.of_some(kept), problem.trust

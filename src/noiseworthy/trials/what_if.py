@@ -246,9 +246,7 @@ class WhatIf:
 
     def _counts(self, problem: Problem, most_uploads: float) -> Counts:
         """Counts to compare, of all works that were trialled."""
-        made = [
-            self._of_rounds(problem, self._places(problem, work, most_uploads), work) for work in self.works
-        ]
+        made = [self._of_rounds(problem, self._places(problem, one, most_uploads), one) for one in self.works]
         return Counts(*(np.concatenate(column) for column in zip(*map(Counts.columns, made), strict=True)))
 
     def _places(self, problem: Problem, work: float, most_uploads: float) -> NDArray[np.int64]:

@@ -269,9 +269,7 @@ class OwnerRound:
     def _opened(self, content: Any) -> bytes:
         """Enough owners signed the same list: open one share for each owner, and forget the round."""
         read_signatures(content, self.terms, self.member.roster, self._list)
-        shares = {
-            other: own if other in self._survivors else pair for other, (pair, own) in self._kept.items()
-        }
+        shares = {name: own if name in self._survivors else pair for name, (pair, own) in self._kept.items()}
         reply = self._written("opened", {"list": self._list, "shares": shares}).packed
         self.secrets = None
         self._kept.clear()

@@ -41,10 +41,8 @@ def _computes(plan: Record) -> str:
 
 
 def _means(plan: Record, noise: str) -> str:
-    upload = "the change of the client's model since the last communication, by local steps on "
-    return say.upload_hides(
-        f"{upload}{say.records_used(plan)}, corrected by its control variate", plan, noise
-    )
+    step = "the change of the client's model since the last communication, by local steps on "
+    return say.upload_hides(f"{step}{say.records_used(plan)}, corrected by its control variate", plan, noise)
 
 
 def _has_coins(plan: Record) -> bool:

@@ -180,8 +180,7 @@ def check_task(task: Task) -> LinearModel:
         )
     if task.weighted:
         raise InvalidInput(
-            "moments knows nothing of weights of classes and records; leave them out, or use another "
-            "algorithm"
+            "moments knows nothing of weights of classes and records; leave them out or use another algorithm"
         )
     width = task.dimension // task.outputs
     if width > MOST_FEATURES:
