@@ -9,14 +9,17 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
 import noiseworthy as nw
 from noiseworthy.calls.tune import _limits, labelled
 from noiseworthy.cli.tuning import Tuning
+from noiseworthy.errors import DataError
 from noiseworthy.home.base import folds_of
 from noiseworthy.home.scores import limits_of
 
@@ -99,6 +102,27 @@ def test_persons_are_held_out_and_left_out_whole(tmp_path):
     assert np.bincount(folds).tolist() == [16] * 5
     table.drop(columns="who").to_csv(tmp_path / "own.csv", index=False)
     assert labelled(tmp_path / "own.csv", said)[0].whose is None
+    promised = said.privacy.model_copy(update={"unit": "person"})
+    with pytest.raises(DataError, match=r"the model hides persons.* bring the column 'who'"):
+        labelled(tmp_path / "own.csv", said.model_copy(update={"privacy": promised}))
+
+
+def test_an_owner_of_a_part_of_a_table_holds_out_persons_too(tmp_path):
+    columns: dict[str, dict[str, Any]] = {
+        "ill": {"role": "label", "classes": ["no", "yes"]}, "age": {"kind": "number", "range": [0, 1]},
+        "ward": {"role": "client"}, "who": {"role": "person", "at_most": 5},
+    }  # fmt: skip
+    table = pd.DataFrame({"who": np.arange(300) % 60, "ill": np.tile(["no", "yes"], 150), "age": 0.5})
+    table.assign(ward=np.where(table["who"] % 3, "north", "south")).to_csv(tmp_path / "own.csv", index=False)
+    owner = OWNER.replace('clients = 1\nclasses = ["no", "yes"]', "").replace("1e-5", '1e-5\nunit = "person"')
+    stated = "".join(f"[columns.{name}]\n{tomli_w.dumps(said)}" for name, said in columns.items())
+    (tmp_path / "owner.toml").write_text(f"{owner}{stated}".replace("own.csv", str(tmp_path / "own.csv")))
+    said = described({"model": "logistic"}, (1,), 2, schema=columns, classes=["no", "yes"])
+    held, is_test = labelled(tmp_path / "owner.toml", said)
+    assert held.whose is not None
+    assert np.bincount(held.whose).tolist() == [5] * 32  # of 40 persons a fifth tested the training
+    assert is_test.sum() == 6 * 5
+    assert not {*held.whose[is_test]} & {*held.whose[~is_test]}
 
 
 def test_limits_are_those_of_so_many_persons():

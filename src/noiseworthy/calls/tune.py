@@ -130,6 +130,13 @@ def labelled(path: Path, said: Description) -> tuple[Own, NDArray[np.bool_]]:
     else:
         x, y, is_test, classes, names = _of_table(opened(str(path)), said.columns or _plain(said))
     _check_fits(said, x, classes, str(path))
+    whose = said.columns and said.columns.person
+    if whose and names is None and said.privacy.unit == "person":
+        raise DataError(
+            f"{path} does not say whose its records are, and the model hides persons: records of one on both "
+            f"sides of a test would flatter every model; bring the column {whose.name!r} (whoever has one "
+            "record needs but another name than all others)"
+        )
     if is_test is None:
         is_test = held_out(names) if names else holdout(y if classes else np.zeros(len(y)))
     if is_test.all():
@@ -150,7 +157,10 @@ def _of_owner(path: Path, said: Description) -> Read:
     if table.clients == 1 and is_table(str(table.data)):
         source = opened(str(table.data), table.data_dir, table.query)
         return _of_table(source, owner.columns or table.columns)
-    held = Holding.load(table, owner.owner.client, owner.columns)
+    held = Holding.load(table, owner.owner.client, owner.rows)
+    if held.persons is not None:
+        person, place = np.nonzero(held.x[..., -1])  # a share of one, which is 0 where there is no record
+        return held.x[person, place, :-1], held.y[person, place], None, held.classes, [*map(str, person)]
     x = held.x if held.most_weight is None else held.x[:, :-1]
     return x, held.y, None, held.classes, None
 
