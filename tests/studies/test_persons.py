@@ -211,10 +211,19 @@ def test_marks_must_be_alike_for_all_records_of_a_person(folder):
     federation = prepare(study(marked)).trained()[0]
     assert federation.test_origin == "marked"
     assert len(federation.test_x) == int((table.part == "test").sum())
-    table.iloc[0, table.columns.get_loc("part")] = "test"
+    table.iloc[[*table.patient].index("P20"), table.columns.get_loc("part")] = "train"
     table.to_csv(folder / "wards.csv", index=False)
     with pytest.raises(DataError, match="1 person has records marked 'train' and others marked 'test'"):
         prepare(study(marked))
+
+
+def test_a_name_that_two_hospitals_give_may_test_at_one_and_train_at_the_other(folder):
+    table = frame().assign(part="train")
+    table.loc[table.patient.isin([f"P{i}" for i in range(10)]) & (table.hospital == "north"), "part"] = "test"
+    table.loc[table.patient == "P90", "part"] = "test"
+    table.to_csv(folder / "wards.csv", index=False)
+    federation = prepare(study({**COLUMNS, "part": {"role": "split"}})).trained()[0]
+    assert federation.sizes.tolist() == [40, 50]
 
 
 def test_somebody_with_more_records_than_stated_is_refused(folder):

@@ -83,7 +83,7 @@ def of_persons(
         one_by_one: choose persons each by itself, for neighbours with one person more or less.
 
     Raises:
-        DataError: persons on both sides, or nobody on one of them.
+        DataError: persons on both sides at one owner, or nobody on one of them.
     """
     at = np.zeros(len(y), np.int64) if owners is None else numbered(owners.tolist())
     whose = numbered([*zip(at.tolist(), names, strict=True)])
@@ -91,7 +91,7 @@ def of_persons(
     if is_test is None:
         encoded = [one.encode() for one in names]
         is_test = by_hash(encoded) if one_by_one else _least_hashes(encoded, whose, at)
-    elif both := set(np.array(names)[is_test].tolist()) & set(np.array(names)[~is_test].tolist()):
+    elif both := {*whose[is_test].tolist()} & {*whose[~is_test].tolist()}:
         who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
         raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
     _check_sides(~is_test, is_test, owners, name)
