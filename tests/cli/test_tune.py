@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import stat
@@ -21,7 +22,8 @@ from noiseworthy.calls.tune import _limits, labelled
 from noiseworthy.cli.tuning import Tuning
 from noiseworthy.errors import DataError
 from noiseworthy.home.base import folds_of
-from noiseworthy.home.scores import limits_of
+from noiseworthy.home.scores import limits_of, limits_of_gain
+from noiseworthy.reports.tuned import finding
 
 from ..model.conftest import described
 
@@ -129,6 +131,17 @@ def test_limits_are_those_of_so_many_persons():
     right, whose = np.repeat([1.0, 0.0], [24, 8]), np.arange(32) // 8
     assert _limits(right, whose, classes=True) == limits_of(np.array([1.0, 1.0, 1.0, 0.0]))
     assert _limits(right, np.arange(32) // 7, classes=True)[1] == 1.0
+
+
+def test_a_tuned_model_is_told_apart_by_the_records_of_which_another_one_is_right():
+    """Four points on 200 records are beyond chance where nothing else differs, and not by limits of each."""
+    said, right = described({"model": "logistic"}, (1,), 2), np.repeat([1.0, 0.0], [150, 50])
+    better = np.repeat([1.0, 0.0], [158, 42])
+    assert limits_of(better)[0] < right.mean()
+    told = {"alone": _limits(better - right, None, limits_of_gain), "shared": (math.nan, math.nan)}
+    scores = {"alone": right.mean(), "shared": 0.1, "tuned": better.mean()}
+    assert finding(said, scores, told).endswith(": beyond chance of alone")
+    assert _limits(better - right, np.repeat(range(4), 50), limits_of_gain)[0] < 0  # one person's records
 
 
 def test_the_watch_on_sockets_is_awake():

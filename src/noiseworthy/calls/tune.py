@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +19,9 @@ from noiseworthy.data.readers import is_table, opened, read_columns
 from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
 from noiseworthy.errors import ConfigError, DataError
-from noiseworthy.home.base import Own
+from noiseworthy.home.base import Own, Real
 from noiseworthy.home.owners import CANDIDATES
-from noiseworthy.home.scores import Limits, limits_of, merits
+from noiseworthy.home.scores import Limits, limits_of, limits_of_gain, merits
 from noiseworthy.model.description import Statement
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, load_model, probed
@@ -53,6 +54,7 @@ class Tuned:
         tests: that were held out.
         scores: of own model, shared and tuned on these; NaN without any.
         limits: of each score, at 95 %.
+        gains: limits of what tuning gains over each other model, on the same records.
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class Tuned:
     tests: int
     scores: dict[str, float]
     limits: dict[str, Limits]
+    gains: dict[str, Limits]
 
 
 def tune(
@@ -105,6 +108,7 @@ def tune(
         len(test_x),
         {name: float(each.mean()) if len(each) else float("nan") for name, each in found.items()},
         {name: _limits(each, whose, classes=bool(shared.classes)) for name, each in found.items()},
+        {name: _limits(found["tuned"] - found[name], whose, limits_of_gain) for name in ("alone", "shared")},
     )
     theta = np.asarray(made["tuned"], np.float32)
     tuned = kept._replace(theta=theta, description=_described(shared, theta))
@@ -197,12 +201,14 @@ def _check_fits(said: Description, x: NDArray, classes: int | None, name: str) -
         )
 
 
-def _limits(each: NDArray, whose: NDArray | None, *, classes: bool) -> Limits:
+def _limits(
+    each: NDArray, whose: NDArray | None, of: Callable[[Real], Limits] = limits_of, *, classes: bool = False
+) -> Limits:
     """Limits of a score: a person's records say much of each other, and count as one where they are told."""
     if whose is None or not len(each):
-        return limits_of(each)
+        return of(each)
     _, person, counts = np.unique(whose, return_inverse=True, return_counts=True)
-    low, high = limits_of(np.bincount(person, each) / counts)
+    low, high = of(np.bincount(person, each) / counts)
     return (max(0.0, low), min(1.0, high)) if classes else (low, high)
 
 
@@ -228,7 +234,7 @@ def _described(shared: Model, theta: NDArray[np.float32]) -> Description:
 
 def _write(done: Tuned, tuned: Kept) -> None:
     """The folder: the model, and the page beside it; both for the owner's eyes alone."""
-    page = page_of(tuned.description, done.records, done.tests, done.scores, done.limits)
+    page = page_of(tuned.description, done.records, done.tests, done.scores, done.limits, done.gains)
     with writing(done.folder, "name another with -o"):
         done.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         save_folder(tuned, done.folder / NAME, private=True)

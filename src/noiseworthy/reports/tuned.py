@@ -17,7 +17,9 @@ Scores = dict[str, float]
 Limits = dict[str, tuple[float, float]]
 
 
-def page_of(said: Description, records: int, tests: int, scores: Scores, limits: Limits) -> str:
+def page_of(
+    said: Description, records: int, tests: int, scores: Scores, limits: Limits, gains: Limits
+) -> str:
     """The page, which loads nothing over the network.
 
     Args:
@@ -26,11 +28,12 @@ def page_of(said: Description, records: int, tests: int, scores: Scores, limits:
         tests: that were held out.
         scores: of each candidate, NaN where there are none.
         limits: of each score.
+        gains: limits of the tuned model's gain over each other.
     """
     scored = all(math.isfinite(value) for value in scores.values())
     return PAGES.get_template("tuned.html.jinja").render(
         said=said,
-        finding=finding(said, scores, limits) if scored else "No records are held out: nothing is scored",
+        finding=finding(said, scores, gains) if scored else "No records are held out: nothing is scored",
         learnt=count(records, "record"),
         tests=count(tests, "record"),
         rows=rows(said, scores, limits) if scored else [],
@@ -38,11 +41,10 @@ def page_of(said: Description, records: int, tests: int, scores: Scores, limits:
     )
 
 
-def finding(said: Description, scores: Scores, limits: Limits) -> str:
-    """The three scores in a sentence without its full stop; whether they are told apart."""
+def finding(said: Description, scores: Scores, gains: Limits) -> str:
+    """The three scores in a sentence without its full stop; whether those of the same records differ."""
     told = ", ".join(f"{NAMES[name]} {unit(said)}{_written(said, value)}" for name, value in scores.items())
-    low, high = limits["tuned"]
-    others = " and ".join(NAMES[name] for name in ("alone", "shared") if not low <= scores[name] <= high)
+    others = " and ".join(NAMES[name] for name, (low, high) in gains.items() if low > 0 or high < 0)
     chance = f"beyond chance of {others}" if others else "these records do not tell them apart"
     return f"{told[0].upper()}{told[1:]}: {chance}"
 
