@@ -115,6 +115,7 @@ def test_images_are_turned_each_by_itself():
     records = np.stack([dark.ravel(), 1 - dark.ravel()])
     np.testing.assert_allclose(femnist_images(records), [dark, dark], atol=1e-6)
     np.testing.assert_array_equal(femnist_images(records[1:]), femnist_images(records)[1:])
+    np.testing.assert_array_equal(femnist_images(records.reshape(2, 28, 28)), femnist_images(records))
     plain = rng.random((3, 60), np.float32)
     assert femnist_images(plain) is plain
 

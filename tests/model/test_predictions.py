@@ -191,6 +191,19 @@ def test_a_network_has_no_coefficients():
         model_of({"model": "cnn"}, (8, 8), 3).coefficients()
 
 
+def test_images_on_white_paper_are_turned_where_those_of_the_training_were():
+    """LEAF's are: as they come they were predicted as if their paper were ink."""
+    ink = np.zeros((6, 28, 28), np.float32)
+    ink[:, 4:24, 4:24] = np.random.default_rng(0).integers(0, 256, (6, 20, 20)) / np.float32(255)
+    model = model_of({"model": "softmax"}, (28, 28), 3, turned=True)
+    drawn = model.predict_proba(ink)
+    np.testing.assert_allclose(model.predict_proba(1 - ink), drawn, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(np.uint8(np.round(255 * (1 - ink)))), drawn, atol=1e-5)
+    as_it_comes = model_of({"model": "softmax"}, (28, 28), 3)
+    assert "turned" not in as_it_comes.description.plain
+    assert not np.allclose(as_it_comes.predict_proba(1 - ink), drawn, atol=0.1)
+
+
 def test_bytes_of_images_are_what_their_readers_make_of_them():
     model = model_of({"model": "softmax"}, (4, 4), 3)
     pixels = np.random.default_rng(0).integers(0, 256, (6, 4, 4), np.uint8)

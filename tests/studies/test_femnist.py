@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tomli_w
 
+import noiseworthy as nw
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
@@ -38,6 +40,17 @@ def test_flat_squares_of_any_table_are_images_to_a_cnn(tmp_path):
     facts = prepare(study_of("", federation=table)).public_facts()
     assert facts.record_shape == (16, 16)
     assert facts.make_task(facts.record_shape, 4, None).dimension == make_task("cnn", (256,), 4).dimension
+
+
+def test_its_model_says_that_images_were_turned(femnist_folder, tmp_path):
+    keys = study_of(femnist_folder, task={"model": "softmax"}, algorithm=STATED).model_dump(
+        mode="json", exclude_unset=True
+    )
+    keys["privacy"] |= {"clip_norm": 1.0}
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(keys))
+    model = nw.load_model(nw.run(tmp_path / "study.toml", tmp_path / "run").folder)
+    white = 1 - prepare(study_of(femnist_folder)).trained()[0].test_x
+    np.testing.assert_allclose(model.predict_proba(white), model.predict_proba(1 - white), atol=1e-5)
 
 
 STATED = {"rounds": 2, "clients_per_round": 4, "step_size": 0.1, "step_decay": "none"}

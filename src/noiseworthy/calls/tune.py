@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._places import write_whole, writing
+from noiseworthy.data.leaf import femnist_images
 from noiseworthy.data.owners import labels_misfit
 from noiseworthy.data.persons import held_out, names_of, numbered
 from noiseworthy.data.readers import is_table, opened, read_columns
@@ -134,6 +135,7 @@ def labelled(path: Path, said: Description) -> tuple[Own, NDArray[np.bool_]]:
     else:
         x, y, is_test, classes, names = _of_table(opened(str(path)), said.columns or _plain(said))
     _check_fits(said, x, classes, str(path))
+    x = femnist_images(x) if said.turned else x
     whose = said.columns and said.columns.person
     if whose and names is None and said.privacy.unit == "person":
         raise DataError(

@@ -62,7 +62,7 @@ def femnist_images(records: NDArray[np.float32]) -> NDArray[np.float32]:
     decides that, so that none has a say in what becomes of another.
 
     Args:
-        records: of any shape; only flat ones of 784 numbers are touched.
+        records: of any shape; only those of 784 numbers are touched, flat or not.
 
     Returns:
         Shape (n, 28, 28) for those, else as they are.
@@ -72,7 +72,7 @@ def femnist_images(records: NDArray[np.float32]) -> NDArray[np.float32]:
         >>> images.shape, float(images.max())
         ((2, 28, 28), 0.0)
     """
-    if records.shape[1:] != (_SIDE**2,):
+    if records.shape[1:] not in ((_SIDE**2,), (_SIDE, _SIDE)):
         return records
     images = records.reshape(-1, _SIDE, _SIDE)
     frame = np.ones((_SIDE, _SIDE), bool)

@@ -79,6 +79,8 @@ class Description(Table):
             are, and absent from the file.
         probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
             program that computes otherwise is noticed; None where training diverged.
+        turned: whether images on white paper are turned before anything else, `leaf.femnist_images`; absent
+            from the file where they are not.
     """
 
     format: Literal[1, 2] = 1
@@ -98,6 +100,7 @@ class Description(Table):
     probe: list[float] | None
     test_origin: TestOrigin | None = Field(default=None, exclude_if=lambda origin: origin is None)
     calibration: Calibration | None = Field(default=None, exclude_if=lambda found: found is None)
+    turned: bool = Field(default=False, exclude_if=lambda turned: not turned)
 
     @model_validator(mode="after")
     def _says_its_format(self) -> Self:

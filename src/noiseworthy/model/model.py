@@ -16,6 +16,7 @@ from noiseworthy._jax import Array, jax
 from noiseworthy._names import nearest
 from noiseworthy._wording import count, shortened
 from noiseworthy.data.labels import scaled_images
+from noiseworthy.data.leaf import femnist_images
 from noiseworthy.data.schema.values import columns_of
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.card import card_of
@@ -150,7 +151,7 @@ class Model:
 
         Args:
             records: a frame, or columns by name, where the model has a schema; else an array of shape
-                (n, *record_shape). Bytes of images are divided by 255.
+                (n, *record_shape). Bytes of images are divided by 255, and LEAF's turned as in training.
 
         Returns:
             Shape (n,), text or float32; of tokens and masks (n, *label_shape).
@@ -331,7 +332,7 @@ class Model:
                 f"{name}: {count(int(bad.sum()), 'record')} with NaN or infinite numbers; impute or drop "
                 f"them first, beginning with record {np.argmax(bad) + 1}"
             )
-        return numbers
+        return femnist_images(numbers) if self.description.turned else numbers
 
 
 def weights_of(
