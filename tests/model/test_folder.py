@@ -202,6 +202,16 @@ def test_a_program_that_computes_otherwise_is_noticed(folder, monkeypatch):
     module.answering.cache_clear()
 
 
+def test_a_run_whose_latest_training_was_cut_off_has_no_model_of_its_own(logistic, folder):
+    """The model of the plan before lay beside the new plan, and predicted as if it were of that one."""
+    (folder.parent / "record.json").write_text(json.dumps({"training": None, "plan_digest": "of another"}))
+    with pytest.raises(DataError, match=r"model of an earlier plan, .*; train it, or give"):
+        load_model(folder.parent)
+    assert load_model(folder).description == logistic.description
+    (folder.parent / "record.json").write_text(json.dumps({"training": {}, "plan_digest": "of another"}))
+    assert load_model(folder.parent).description == logistic.description
+
+
 def test_a_network_of_ones_own_is_given_to_what_loads_it(tmp_path):
     import jax.numpy as jnp
 

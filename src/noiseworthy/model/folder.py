@@ -84,7 +84,8 @@ def load_folder(path: Path) -> Kept:
     """The model of a folder, or of a run's folder, every byte of it held against its digests.
 
     Raises:
-        DataError: no model, one of another format, or one that is damaged or was changed.
+        DataError: no model, one of another format, or one that is damaged or was changed; or a run of a newer
+            plan, whose training has not ended.
     """
     folder = _found(path)
     content = _content(folder / FILE)
@@ -93,6 +94,8 @@ def load_folder(path: Path) -> Kept:
     if content.get("digest") != digest_of(content):
         raise DataError(f"{folder / FILE} was changed after it was written; {_AGAIN}")
     arrays = _arrays(folder / ARRAYS, content["parameters"])
+    if folder != path:
+        _check_latest(path, description.plan_digest)
     task = description.task
     numbers = _SEEN + _STANDARDISED * (task.features is not None) if task.reference else ()
     if missing := [name for name in ("theta", *numbers) if name not in arrays]:
@@ -146,6 +149,19 @@ def _found(path: Path) -> Path:
             "train the study again"
         )
     raise DataError(f"{path} holds no model; give the folder of a run that was trained, or of a model")
+
+
+def _check_latest(run: Path, plan: str | None) -> None:
+    """Refuse the model of a run's folder beside the record of a plan that has not trained one."""
+    try:
+        record = json.loads((run / "record.json").read_bytes())
+    except (OSError, ValueError):
+        return
+    if isinstance(record, dict) and record.get("training", ()) is None and record.get("plan_digest") != plan:
+        raise DataError(
+            f"{run} holds the model of an earlier plan, and no training by its latest has ended; train it, "
+            f"or give {run / NAME}, which is the earlier one"
+        )
 
 
 def _content(path: Path) -> dict:
