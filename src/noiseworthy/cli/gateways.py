@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 SelfAudit = Annotated[
     bool, typer.Option("--self-audit", help="attack this installation on made-up records, and answer nobody")
 ]
-Trials = Annotated[
-    int | None, typer.Option(help="of a self-audit: releases to attack; by default 4,000", min=2)
-]
+Trials = Annotated[int | None, typer.Option(help="of a self-audit: releases to attack; else 4,000", min=2)]
 AuditSeconds = Annotated[
     float | None,
     typer.Option("--budget-seconds", help="of a self-audit: time; by default 45", min=0, callback=limit),

@@ -73,9 +73,7 @@ def advise(
 
 @shows_progress
 def account(
-    study: Annotated[
-        Path | None, typer.Argument(help="study file, or state a schedule by the options")
-    ] = None,
+    study: Annotated[Path | None, typer.Argument(help="study file, or state a schedule by options")] = None,
     mechanism: Annotated[str | None, typer.Option(help="laplace or gaussian")] = None,
     noise: Annotated[str | None, typer.Option(help="scale or std per coordinate; one or per client")] = None,
     clip_norm: Annotated[float | None, typer.Option(help="clip of records, or of uploads")] = None,

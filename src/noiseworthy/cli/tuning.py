@@ -15,9 +15,7 @@ from noiseworthy.cli.console import out
 
 
 def tune(
-    model: Annotated[
-        Path, typer.Argument(help="folder of the shared model, or of its run", show_default=False)
-    ],
+    model: Annotated[Path, typer.Argument(help="folder of the shared model or its run", show_default=False)],
     records: Annotated[
         Path, typer.Argument(help="your table with labels, or your gateway's owner file", show_default=False)
     ],

@@ -39,9 +39,7 @@ def write_parquet(
     like = checked_pair(*tests, classes, "the test set")
     names, sizes = list(clients), np.array([*clients.values()], np.int64)
     with filled(folder, like, classes, source.stem, names) as keep:
-        held = [
-            mapped(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)
-        ]
+        held = [mapped(folder / file, int(sizes.sum()), one) for file, one in zip(RECORDS, like, strict=True)]
         free = np.cumsum(sizes) - sizes
         place = {name: i for i, name in enumerate(names)}
         for file in files:

@@ -174,11 +174,9 @@ PARTITIONS: dict[str, Callable[..., Parts]] = {
 def _check_settings(name: str, rule: Callable[..., Parts], settings: dict[str, Any]) -> None:
     keywords = [p for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
     names = [p.name for p in keywords]
-    for setting in settings:
-        if setting not in names:
-            raise InvalidInput(
-                f"partition {name!r} takes {', '.join(names) or 'no settings'}, got {setting!r}"
-            )
+    for one in settings:
+        if one not in names:
+            raise InvalidInput(f"partition {name!r} takes {', '.join(names) or 'no settings'}, got {one!r}")
     for parameter in keywords:
         if parameter.default is parameter.empty and parameter.name not in settings:
             raise InvalidInput(f"partition {name!r} needs {parameter.name}")

@@ -159,10 +159,8 @@ def _inside(side: tuple[int, int], outlines: Floats, rng: Generator) -> Floats:
     x, y = _places(side, len(outlines), rng)
     angle, radius = np.arctan2(y, x), np.hypot(x, y)
     edge = np.full_like(radius, 0.65)
-    for harmonic, (cosines, sines) in zip(
-        _HARMONICS, np.moveaxis(outlines, 2, 0).swapaxes(1, 2), strict=True
-    ):
-        edge += cosines[:, None] * np.cos(harmonic * angle) + sines[:, None] * np.sin(harmonic * angle)
+    for order, (cosines, sines) in zip(_HARMONICS, np.moveaxis(outlines, 2, 0).swapaxes(1, 2), strict=True):
+        edge += cosines[:, None] * np.cos(order * angle) + sines[:, None] * np.sin(order * angle)
     return 1 / (1 + np.exp(np.clip((radius - edge) / _EDGE, -30, 30)))
 
 

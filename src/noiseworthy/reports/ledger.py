@@ -73,9 +73,7 @@ def ledger_dict(books: DurableLedger) -> Record:
         "entries": head.length,
         "head": str(head),
         "accounts": [_account(line) for line in statement(books)],
-        "put_back": [
-            {"lost": lost or None, "accepted": bool(accepted)} for lost, accepted in _put_back(books)
-        ],
+        "put_back": [{"lost": lost or None, "accepted": bool(taken)} for lost, taken in _put_back(books)],
         "leases": [{"run": run, "client": client, "part": part} for run, client, part in _leases(books)],
     }
 

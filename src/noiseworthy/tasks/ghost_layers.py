@@ -168,12 +168,11 @@ def _product(equation: JaxprEqn, place: int) -> Product | None:
     contracted, along = equation.params["dimension_numbers"]
     if any(along):
         return None
+    mine, its = (tuple(contracted[at]) for at in (place, 1 - place))
     weight, other = (array_of(equation.invars[at]) for at in (place, 1 - place))
     if other.dtype != jnp.float32 or 0 in (weight.size, other.size):
         return None
-    return Product(
-        tuple(contracted[place]), weight.shape, tuple(contracted[1 - place]), other.shape, place == 0
-    )
+    return Product(mine, weight.shape, its, other.shape, place == 0)
 
 
 def _lookup(equation: JaxprEqn) -> Lookup | None:

@@ -66,9 +66,7 @@ class AccountantConformance:
         for epsilon in (0.1, 1.0, 8.0):
             for k in (1, 13, 200):
                 size = self.noise(epsilon, k, 1e-5)
-                assert self.epsilon(1 / size, k, 1e-5) <= epsilon * (1 + _SLACK), (
-                    "calibrated above the budget"
-                )
+                assert self.epsilon(1 / size, k, 1e-5) <= epsilon * (1 + _SLACK), "calibrated above budget"
 
     def test_noise_is_not_wasted(self):
         """A hundredth less of it breaks the budget."""

@@ -59,6 +59,4 @@ def _moment(law: Law, order: int) -> float:
 def assert_follows(sample: NDArray[np.float64], family: Family, what: str) -> None:
     """Fail where a statistic says that a sample does not follow the law of unit scale."""
     for name, p in p_values(np.asarray(sample, np.float64), family).items():
-        assert p > FALSE_ALARM, (
-            f"{what}: {name} does not fit {family} noise of the planned size (p = {p:.1e})"
-        )
+        assert p > FALSE_ALARM, f"{what}: {name} does not fit {family} noise of planned size (p = {p:.1e})"

@@ -55,7 +55,7 @@ class PlannerConformance:
                 continue
             claimed, needed = plan.release.sensitivity, plan.problem.sensitivity
             assert np.all(claimed.value >= needed.value * (1 - 1e-12)), (
-                "a record can change more than planned"
+                "a record can change more than claimed"
             )
             assert (claimed.unit, claimed.relation) == (plan.budget.unit, plan.budget.relation)
             spent = spent_epsilon(plan.release, plan.releases, plan.budget.delta)

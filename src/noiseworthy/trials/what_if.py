@@ -237,9 +237,7 @@ class WhatIf:
         own = [point for point in points if point.factor == 1]
         best = {factor: _best([p for p in points if p.factor == factor]) for factor in REACHES}
         return {
-            "epsilon": [
-                [self.own_epsilon * factor, point.accuracy] for factor, point in best.items() if point
-            ],
+            "epsilon": [[self.own_epsilon * by, point.accuracy] for by, point in best.items() if point],
             "clients": [[problem.n_clients, point.accuracy] for point in [best[1.0]] if point],
             "cost": [[_price(point.plan), point.accuracy] for point in own],
         }

@@ -57,9 +57,8 @@ class LossReports(FedSGDDPC):
     def init(self, theta: Array) -> ServerState:
         """theta_0, at rest, with nothing reported."""
         start = super().init(theta)
-        return start._replace(
-            memory=Reported(start.memory, jnp.zeros((*self.cohorts.shape, LOSSES_PER_REPLY)))
-        )
+        reported = Reported(start.memory, jnp.zeros((*self.cohorts.shape, LOSSES_PER_REPLY)))
+        return start._replace(memory=reported)
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array

@@ -186,9 +186,8 @@ def _check_power_law(problem: Problem) -> None:
     if not problem.law.analysis.closed_form(1.0, problem.budget.delta):
         raise InvalidInput(
             f"dpfl-bcs plans {problem.law.title} noise for pure epsilon, because with a delta its variance "
-            f"is no power of the number of replies, got delta = "
-            f"{problem.budget.delta.max():g}; set delta = 0, or "
-            'mechanism = "gaussian"'
+            "is no power of the number of replies, got delta = "
+            f'{problem.budget.delta.max():g}; set delta = 0, or mechanism = "gaussian"'
         )
     if problem.sampling_rate < 1:
         raise InvalidInput(
