@@ -2,7 +2,9 @@
 
 import os
 import stat
+import tempfile
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,21 @@ def test_what_is_stopped_leaves_what_was_there(tmp_path):
             broken(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old").read_text() == "old"
+
+
+def test_a_draft_of_a_process_that_was_killed_is_gone_a_day_later_and_nothing_else_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", lambda **keys: nullcontext(tempfile.mkdtemp(**keys)))
+    with pytest.raises(KeyboardInterrupt):
+        broken(tmp_path / "new")
+    monkeypatch.undo()
+    (draft,) = tmp_path.iterdir()
+    (tmp_path / ".ownthing").mkdir()
+    write_whole(tmp_path / "other", "")
+    assert draft.is_dir(), "somebody may still be at work on it"
+    for folder in tmp_path.iterdir():
+        os.utime(folder, (0, 0))
+    write_whole(tmp_path / "other", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ownthing", "other"]
 
 
 def test_text_is_utf_8_and_bytes_are_bytes(tmp_path):

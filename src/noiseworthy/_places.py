@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
+from time import time
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from noiseworthy.errors import DataError
 CACHE_VARIABLE = "NOISEWORTHY_CACHE"
 MOST_BYTES = 2**30
 """Of all that is kept in a folder; what was used longest ago goes first."""
+_DRAFT = ".noiseworthy-draft-"
+_DEAD = 86_400
+"""Seconds after which nobody is still at work on a draft."""
 
 
 def kept_folder() -> Path:
@@ -80,13 +84,22 @@ def whole(place: Path, mode: int | None = None) -> Iterator[Path]:
         return
     if there:
         place.open("r+b").close()
-    with TemporaryDirectory(prefix=".", dir=place.parent) as beside:
+    clear_drafts(place.parent, f"{_DRAFT}*")
+    with TemporaryDirectory(prefix=_DRAFT, dir=place.parent) as beside:
         draft = Path(beside) / place.name
         draft.touch(0o666 if mode is None else mode)
         if there and mode is None:
             shutil.copymode(place, draft)
         yield draft
         os.replace(draft, place)
+
+
+def clear_drafts(folder: Path, pattern: str) -> None:
+    """Remove the folders of drafts that processes left which were killed: those of a name and an age."""
+    for left in folder.glob(pattern):
+        with suppress(OSError):  # gone meanwhile, or another user's
+            if time() - left.lstat().st_mtime > _DEAD:
+                shutil.rmtree(left)
 
 
 def write_whole(place: Path, content: str | bytes, mode: int | None = None) -> None:

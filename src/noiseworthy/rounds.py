@@ -18,9 +18,8 @@ def client_step(
 ) -> tuple[Array, Memory]:
     """What runs at a client: the raw update never leaves, only its noised form does; the memory stays."""
     update, memory = algorithm.local_update(state, client, memory, shard, key)
-    return algorithm.privatize(
-        state, update, client, named_key(key, Purpose.NOISE, state.round, client)
-    ), memory
+    noise_key = named_key(key, Purpose.NOISE, state.round, client)
+    return algorithm.privatize(state, update, client, noise_key), memory
 
 
 def run_round(

@@ -100,6 +100,15 @@ def test_one_that_is_there_is_replaced_whole_and_nothing_else_is_left(logistic, 
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
+def test_drafts_of_a_process_that_was_killed_are_gone_a_day_later(logistic, folder):
+    names = (".model.0123abcd", ".model.0123abcd.old", ".model.0123abcf", ".model.notes")
+    for name in names:
+        (folder.parent / name).mkdir()
+        os.utime(folder.parent / name, None if name == ".model.0123abcf" else (0, 0))
+    save_folder(logistic.kept, folder)
+    assert {path.name for path in folder.parent.iterdir()} == {"model", *names[2:]}
+
+
 def test_a_folder_that_cannot_be_written_leaves_the_model_that_is_there(logistic, folder, monkeypatch):
     def full(*_):
         raise OSError("No space left on device")

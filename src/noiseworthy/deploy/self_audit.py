@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from noiseworthy import _validate as check
+from noiseworthy._places import clear_drafts
 from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import BEYOND, CONFIDENCE, FALSE_ALARM, Check
 from noiseworthy.audit.residuals import replay_test, scale_test
@@ -46,6 +47,7 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.rehearsal import Question, World, cost, questions
 
 TRIALS, SECONDS = 4_000, 45.0
+_REHEARSAL = "noiseworthy-rehearsal-"
 _MOST = 40
 """Releases after which the owner's own budget is no longer followed to its end."""
 
@@ -136,7 +138,7 @@ def self_audit(
         check.non_negative("seconds", seconds)
     started, asked = time.monotonic(), questions(owner)
     each = max(2, trials // len(asked))
-    with tempfile.TemporaryDirectory(prefix="noiseworthy-rehearsal-", dir=_in_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix=_REHEARSAL, dir=_in_memory()) as folder:
         attacks = []
         worlds = worlds_of(owner, Path(folder))
         try:
@@ -155,6 +157,7 @@ def self_audit(
 def _in_memory() -> Path | None:
     """A folder whose commits wait for no disk, where the machine has one; what is made up need not last."""
     folder = Path("/dev/shm")
+    clear_drafts(folder, f"{_REHEARSAL}*")
     return folder if os.access(folder, os.W_OK) else None
 
 

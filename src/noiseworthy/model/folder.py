@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._places import clear_drafts
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import COLUMNS, coefficients_of
@@ -77,6 +79,7 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
             os.rename(old, folder)
         for left in (fresh, old):
             shutil.rmtree(left, ignore_errors=True)
+    clear_drafts(folder.parent, f".{glob.escape(folder.name)}.{'[0-9a-f]' * 8}*")
     return folder
 
 
