@@ -141,6 +141,15 @@ def test_where_one_seed_diverged_no_score_of_the_others_is_the_result(make_recor
     assert result.verdict(view(record)) == "The plan diverged"
 
 
+def test_a_training_of_which_one_seed_diverged_has_no_score_of_the_others(make_record):
+    record = make_record("full")
+    for name in ("loss", "accuracy"):
+        record["training"][name] = [list(curve) for curve in record["training"][name]]
+        record["training"][name][1][-1] = None
+    assert result.title(view(record)) == "Training diverged"
+    assert "test accuracy" not in written(training_panel(view(record)))
+
+
 def test_without_usual_settings_the_grid_gives_the_verdict(make_record):
     assert result.verdict(view(make_record("full"))) == f"The plan keeps 96{SPACE}% of the attainable gain"
     assert result.verdict(view(make_record("plan_only"))) is None

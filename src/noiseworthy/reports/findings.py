@@ -46,9 +46,11 @@ class Outcome:
 
 
 def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
-    """Test `loss` or `accuracy` after training, or None where there is none."""
+    """Test `loss` or `accuracy` after training, or None where there is none, or no score of a seed's."""
     training = record.training
-    return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)]) if training else None
+    if training is None or (quantity != "loss" and any(curve[-1] is None for curve in training.loss)):
+        return None
+    return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)])
 
 
 def held_against(training: TrainingPart) -> tuple[str, float]:
