@@ -208,12 +208,10 @@ def _begin(folder: Path, variant: Variant, mark: str) -> bool:
     return False
 
 
-def _table(
-    chosen: Sequence[Variant], done: Sequence[RunFolder | None], refused: Sequence[str]
-) -> pd.DataFrame:
+def _table(chosen: Sequence[Variant], done: Sequence[RunFolder | None], why: Sequence[str]) -> pd.DataFrame:
     rows = [
         {**one.changes, **(row_of(found) if found else {}), "refused": reason}
-        for one, found, reason in zip(chosen, done, refused, strict=True)
+        for one, found, reason in zip(chosen, done, why, strict=True)
     ]
     return pd.DataFrame(rows, columns=[*chosen[0].changes, *COLUMNS, "refused"])
 

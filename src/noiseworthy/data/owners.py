@@ -85,7 +85,7 @@ def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> F
         misfit = columns_misfit(one.client, one.columns, schema and schema.digest)
         if misfit := misfit or labels_misfit(one.client, one.labels, labels):
             raise DataError(f"{path}: {misfit}")
-    test_x, test_y = _test_records(test, columns, shape, classes)
+    test_x, test_y = _tests_of(test, columns, shape, classes)
     sizes = np.array([one.records for one in owners], np.int64)
     padded, name = (len(sizes), int(sizes.max())), path.stem
     persons = schema and schema.persons
@@ -176,9 +176,7 @@ def _refusal(name: str) -> str:
     return f"the records of {name} lie at their owners; train with noiseworthy deploy run"
 
 
-def _test_records(
-    test: Path, columns: Columns | Schema, shape: tuple[int, ...], classes: int | None
-) -> tuple:
+def _tests_of(test: Path, columns: Columns | Schema, shape: tuple[int, ...], classes: int | None) -> tuple:
     if isinstance(columns, Columns):
         _check_stated(test, columns, classes)
     x, y, stated = read_whole(test, columns, "test")

@@ -350,15 +350,13 @@ def with_network(record: Record, done: DeployedRun, abouts: list[About], seconds
     return {**record, "training": training, "network": strict_json(network)}
 
 
-def _terms(
-    deployment: Deployment, scored: NDArray[np.int64], patience: float, roster: Roster | None
-) -> Terms:
+def _terms(deployment: Deployment, at: NDArray[np.int64], patience: float, roster: Roster | None) -> Terms:
     federation, task = deployment.federation, deployment.task
     test_x, test_y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
     return Terms(
         clients=federation.clients,
         score=lambda theta: task.score(theta, test_x, test_y),
-        evaluate_at=scored,
+        evaluate_at=at,
         patience=patience,
         seed=deployment.seed,
         roster=roster,

@@ -205,9 +205,7 @@ class Collector:
         check(letter)
         found[name] = letter
 
-    def _take_upload(
-        self, name: str, data: bytes, uploads: dict[str, Letter], words: dict[str, Words]
-    ) -> None:
+    def _take_upload(self, name: str, data: bytes, kept: dict[str, Letter], words: dict[str, Words]) -> None:
         packed, numbers = read_upload(data)
 
         def check(letter: Letter) -> None:
@@ -216,7 +214,7 @@ class Collector:
             if len(numbers) != self.terms.coordinates or letter.body["digest"] != digest_of(numbers):
                 raise VoidRound(f"the masked upload of {name} was altered")
 
-        self._take(uploads, name, packed, "upload", OF_UPLOAD, check)
+        self._take(kept, name, packed, "upload", OF_UPLOAD, check)
         words[name] = numbers
 
     def _noted(self, name: str, take: Callable[[], None]) -> None:

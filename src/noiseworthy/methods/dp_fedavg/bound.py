@@ -238,11 +238,9 @@ class LocalBound:
     def _weight(self) -> float:
         return 4 / self.strong_convexity**2
 
-    def _start(
-        self, local_steps: ArrayLike, clients_per_round: ArrayLike, clients: int
-    ) -> NDArray[np.float64]:
+    def _start(self, local_steps: ArrayLike, clients_per_round: ArrayLike, n: int) -> NDArray[np.float64]:
         """4 omega_0/mu^2 + gamma Y_0."""
-        drift = self.drift(local_steps, clients_per_round, clients)
+        drift = self.drift(local_steps, clients_per_round, n)
         return self._weight * drift + self.gamma(local_steps) * self.initial_distance_sq
 
 

@@ -235,13 +235,11 @@ def _scheduled(problem: Problem, coins: Coins, step: StepSize, outcome: str) -> 
     )  # fmt: skip
 
 
-def _unknown_gradient(
-    constants: dict[str, Constant], rule: Rule, probability: float | None
-) -> tuple[str, ...]:
+def _unknown_gradient(constants: dict[str, Constant], rule: Rule, coin: float | None) -> tuple[str, ...]:
     """A warning where H is not given; refused where p depends on it."""
     if "optimum_gradient_sq" in constants:
         return ()
-    if rule == "joint" and probability is None:
+    if rule == "joint" and coin is None:
         raise InvalidInput(
             'rule "joint" needs the constant optimum_gradient_sq, the sum over clients of ||grad f_i(x*)||^2 '
             "or a bound on it; state it under [constants], fix the communication_probability, "

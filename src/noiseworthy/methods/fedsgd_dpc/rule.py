@@ -198,9 +198,7 @@ def plan_by_rule(
     return replace(made, citation=CITATION, outcome=outcome, **_grounds(problem, scale))
 
 
-def _cohorts(
-    problem: Problem, rounds: int | None, clients_per_round: int | None, max_rounds: int
-) -> list[int]:
+def _cohorts(problem: Problem, rounds: int | None, clients_per_round: int | None, longest: int) -> list[int]:
     """The b to try, the best first: as stated, or paid for and such that every client can be asked."""
     n = problem.n_clients
     in_range(n, rounds, clients_per_round)
@@ -208,7 +206,7 @@ def _cohorts(
     if clients_per_round is not None:
         return [clients_per_round]
     most = int(min(n, problem.most_uploads() * n / (rounds or 1)))
-    least = -(-n // (rounds or max_rounds)) if problem.law.exponent == 2 else most
+    least = -(-n // (rounds or longest)) if problem.law.exponent == 2 else most
     least = max(least, problem.trust.least_cohort)
     return [*(least << i for i in range(n.bit_length()) if least << i < most), most]
 
