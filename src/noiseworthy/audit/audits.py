@@ -234,9 +234,8 @@ def _whole(noise: Observations, target: Target) -> tuple[NDArray[np.float64], ND
     """
     if target.plan.parts == 1:
         return noise.residuals, noise.clients
-    return noise.residuals[:, :, : target.survivors].sum(axis=2, keepdims=True), np.zeros_like(
-        noise.clients[:, :1]
-    )
+    whole = noise.residuals[:, :, : target.survivors].sum(axis=2, keepdims=True)
+    return whole, np.zeros_like(noise.clients[:, :1])
 
 
 def _exposure(target: Target, effort: Effort, noise: Observations) -> Exposure:

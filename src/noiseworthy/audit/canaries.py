@@ -110,9 +110,8 @@ def _shards(plan: Plan, task: Task, direction: Direction, *, condensed: bool) ->
     """Both worlds of every client as one federation."""
     x, y, mask = _records(plan, task, direction)
     if isinstance(task, Persons):  # every record of a person alike, with an equal share
-        x = np.repeat(
-            np.pad(x, [(0, 0)] * 3 + [(0, 1)], constant_values=1 / task.most)[:, :, :, None], task.most, 3
-        )
+        shared = np.pad(x, [(0, 0)] * 3 + [(0, 1)], constant_values=1 / task.most)
+        x = np.repeat(shared[:, :, :, None], task.most, 3)
         y = np.repeat(y[..., None], task.most, axis=-1)
     train = Batch(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), jnp.asarray(mask, jnp.float32))
     if condensed and isinstance(task, LinearModel):

@@ -100,9 +100,8 @@ def _plain_records(table: Mapping[str, NDArray], columns: Columns, name: str, he
     x, y, is_test, classes = plain_examples(table, columns, name)
     labels = complete_column(table, columns.label, name)
     # a hash of a record takes what its label is whatever other records are: a number to predict, else text
-    records = _split(
-        x, y, classes, owners, is_test, y if columns.regression else as_text(labels), name, held_out
-    )
+    hashed = y if columns.regression else as_text(labels)
+    records = _split(x, y, classes, owners, is_test, hashed, name, held_out)
     found = () if columns.classes or columns.regression else classes_among(labels)
     schema = plain_schema(table, columns, feature_names(table, columns, name), found)
     return replace(records, classes_found=found, schema=schema)

@@ -176,9 +176,7 @@ class FlatRecords:
             for level in range(len(self.widths))
             for first in range(int(ends[level]), int(ends[level + 1]), at_once[level])
         ]
-        return [
-            _Block(level, cohort[places], places, i == len(cut) - 1) for i, (level, places) in enumerate(cut)
-        ]
+        return [_Block(level, cohort[at], at, i == len(cut) - 1) for i, (level, at) in enumerate(cut)]
 
     def _gathered(self, blocks: list[_Block], most: int) -> Window:
         every = np.concatenate([block.clients for block in blocks])

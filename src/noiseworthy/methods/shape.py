@@ -97,9 +97,8 @@ def noise_of_mean(plan: Plan) -> float:
     if plan.release is None:
         return 0.0
     problem = plan.problem
-    return float(
-        problem.n_clients / plan.clients_per_round * np.sum(np.square(problem.weights) * variances(plan))
-    )
+    weighted = np.sum(np.square(problem.weights) * variances(plan))
+    return float(problem.n_clients / plan.clients_per_round * weighted)
 
 
 def variances(plan: Plan) -> Real:

@@ -164,9 +164,8 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
     # two numbers in [0, Theta] are as far apart as two of norm Theta / 2; one that comes or goes moves a
     # sum by all of Theta, because losses are not centred, so that no relation halves it
     theta = check.positive("loss_cap", cap, remedy="a cap of 0 would remove every loss").item()
-    return replace(
-        of_mean_gradient(theta / 2, sizes, norm), relation=check.one_of("relation", relation, RELATIONS)
-    )
+    relation = check.one_of("relation", relation, RELATIONS)
+    return replace(of_mean_gradient(theta / 2, sizes, norm), relation=relation)
 
 
 def of_clipped_whole(

@@ -238,9 +238,8 @@ def _numbers_of_clients(study: Study, federation: Federation) -> list[Finding]:
     try:
         check_clients(study, federation)
     except (ConfigError, InvalidInput) as error:
-        return [
-            refused("", "the study says of clients what does not fit those of the records", None, str(error))
-        ]
+        said = "the study says of clients what does not fit those of the records"
+        return [refused("", said, None, str(error))]
     return []
 
 

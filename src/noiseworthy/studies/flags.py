@@ -155,9 +155,7 @@ def _contradicted(said: Record, end: _End, regression: bool) -> list[str]:
         name = "share of the untrained test loss" if regression else "test loss"
         missed.append(_missed(name, loss, ended, _loss))
     if end.score is not None and not score["least"] <= end.score <= score["most"]:
-        name, write = (
-            ("R²", "{:.2f}".format) if regression else ("accuracy", lambda part: f"{100 * part:.0f} %")
-        )
+        name, write = ("R²", "{:.2f}".format) if regression else ("accuracy", lambda p: f"{100 * p:.0f} %")
         missed.append(_missed(name, score, end.score, write))
     if not missed:
         return []

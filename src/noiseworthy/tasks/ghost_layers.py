@@ -91,9 +91,8 @@ class Product:
 
     def total(self, rows: Array, slopes: Array) -> Array:
         """Sum of the gradients of all records and positions, shape of W."""
-        total = jnp.matmul(
-            rows.reshape(-1, self.inputs).T, slopes.reshape(-1, self.outputs), precision="highest"
-        )
+        long, wide = rows.reshape(-1, self.inputs), slopes.reshape(-1, self.outputs)
+        total = jnp.matmul(long.T, wide, precision="highest")
         kept = [axis for axis in range(len(self.shape)) if axis not in self.contracted]
         order = [*self.contracted, *kept]
         places = [order.index(axis) for axis in range(len(order))]

@@ -212,9 +212,7 @@ def _ranged(records: Records, least: float, most: float) -> Records:
     which were stated without looking at them; others fill it."""
     known = records.name == REGRESSION or records.name in PARENTS
     ends = (-1.0, 1.0) if known else (float(records.y.min()), float(records.y.max()))
-    y, test_y = (
-        np.interp(values, ends, (least, most)).astype(np.float32) for values in (records.y, records.test_y)
-    )
+    y, test_y = (np.interp(y, ends, (least, most)).astype(np.float32) for y in (records.y, records.test_y))
     return replace(records, y=y, test_y=test_y)
 
 

@@ -165,8 +165,8 @@ def _given(
     _check_power_law(problem)
     t = check.count("rounds", rounds)
     k = cohort(clients_per_round, problem.n_clients)
-    stated = 0.0 if heterogeneity is None else heterogeneity
-    gamma = check.per_client("heterogeneity", stated, problem.n_clients)
+    given = 0.0 if heterogeneity is None else heterogeneity
+    gamma = check.per_client("heterogeneity", given, problem.n_clients)
     remedy = "it is the loss of the common optimum beyond a client's own least loss"
     return t, k, check.non_negative("heterogeneity", gamma, remedy=remedy)
 

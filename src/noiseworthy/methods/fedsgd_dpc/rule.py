@@ -191,9 +191,8 @@ def plan_by_rule(
     if rounds is None and _hopeless(weighed.accepted[best], scale.classes):
         return _untrained(problem, scale)
     eta = step_size or float(weighed.step_size[best])
-    made = stated(
-        problem, int(weighed.rounds[best]), weighed.clients_per_round, replace(schedule, initial=eta)
-    )
+    step = replace(schedule, initial=eta)
+    made = stated(problem, int(weighed.rounds[best]), weighed.clients_per_round, step)
     outcome = _outcome(made, eta * weighed.noise[best])
     return replace(made, citation=CITATION, outcome=outcome, **_grounds(problem, scale))
 
