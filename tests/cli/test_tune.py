@@ -18,12 +18,15 @@ import pytest
 import tomli_w
 
 import noiseworthy as nw
-from noiseworthy.calls.tune import _limits, labelled
+from noiseworthy.calls.tune import _limits, _loaded, labelled
 from noiseworthy.cli.tuning import Tuning
-from noiseworthy.errors import DataError
+from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.home.base import folds_of
 from noiseworthy.home.scores import limits_of, limits_of_gain
+from noiseworthy.model.folder import Kept, save_folder
+from noiseworthy.model.model import probed
 from noiseworthy.reports.tuned import finding
+from noiseworthy.tasks.own import digest_of, own_task
 
 from ..model.conftest import described
 
@@ -249,6 +252,37 @@ def test_scores_of_numbers_say_that_they_are_r_squared(run, write, site_records,
     page = (tmp_path / "mine" / "tuned.html").read_text()
     assert "Alone R² " in page
     assert "shared R² " in page
+
+
+NETWORK = """
+import numpy as np
+from noiseworthy import model_task
+def make(shape, classes):
+    return model_task(lambda w, x: x @ w, np.ones((*shape, classes), np.float32), "softmax")
+"""
+
+
+def test_a_network_of_ones_own_is_made_by_the_owners_copy_of_what_it_was_trained_with(tmp_path):
+    for place in ("server", "owner", "changed"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "network.py").write_text(NETWORK + "# other\n" * (place == "changed"))
+    name, own = "network:make", tmp_path / "own.csv"
+    digest = digest_of(name, tmp_path / "server")
+    task = own_task(name, tmp_path / "server", digest, (3,), 2, 0.0)
+    theta = np.asarray(task.initial(None))
+    said = described({"model": name, "model_digest": digest}, (3,), 2, probe=probed(task, theta, [3]))
+    model = save_folder(Kept(said, theta), tmp_path / "model")
+    with pytest.raises(ConfigError, match=r"network:make, whose module is run: read it, .* by --modules"):
+        _loaded(model, own, None)
+    assert _loaded(model, own, tmp_path / "owner").description == said
+    with pytest.raises(ConfigError, match="was changed"):
+        _loaded(model, own, tmp_path / "changed")
+    approved = f'models = []\nown_models = {{ "{name}" = "sha256:{digest}" }}'
+    (tmp_path / "owner" / "owner.toml").write_text(OWNER.replace('models = ["logistic"]', approved))
+    assert _loaded(model, tmp_path / "owner" / "owner.toml", None).description == said
+    (tmp_path / "owner" / "owner.toml").write_text(OWNER)
+    with pytest.raises(ConfigError, match="by --modules"):
+        _loaded(model, tmp_path / "owner" / "owner.toml", None)
 
 
 @pytest.mark.parametrize(

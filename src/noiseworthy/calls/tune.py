@@ -24,9 +24,10 @@ from noiseworthy.home.base import Own, Real
 from noiseworthy.home.owners import CANDIDATES
 from noiseworthy.home.scores import Limits, limits_of, limits_of_gain, merits
 from noiseworthy.model.description import Statement
-from noiseworthy.model.folder import NAME, Kept, save_folder
+from noiseworthy.model.folder import NAME, Kept, load_folder, save_folder
 from noiseworthy.model.model import Model, load_model, probed
 from noiseworthy.reports.tuned import FILE, page_of
+from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.preparation import preparing
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class Tuned:
 
 
 def tune(
-    model: Path | str, records: Path | str, out: Path | str, *, seed: int = 0, replace: bool = False
-) -> Tuned:
+    model: Path | str, records: Path | str, out: Path | str, *, seed: int = 0, replace: bool = False,
+    modules: Path | str | None = None,
+) -> Tuned:  # fmt: skip
     """Tune a shared model on an owner's records, on the owner's own machine; nothing is sent anywhere.
 
     An own model, the shared one and the tuned one are scored on records that none of the three candidates of
@@ -81,6 +83,8 @@ def tune(
         out: folder to write, for the owner's eyes alone: the tuned model, and a page with the three scores.
         seed: of the folds of the cross-validation.
         replace: whether a model that is in the folder already may be replaced.
+        modules: folder of the module that makes a network of one's own, which is run; None takes the copy
+            beside an owner's file that approves it.
 
     Returns:
         Scores and where the folder is.
@@ -89,7 +93,7 @@ def tune(
         ConfigError, DataError: a model or records that cannot be read, or that do not fit each other; or a
             folder that holds what was tuned before.
     """
-    shared, folder = load_model(model), Path(out)
+    shared, folder = _loaded(Path(model), Path(records), modules), Path(out)
     taken = {Path(model).resolve(), (Path(model) / NAME).resolve()}
     # The tuned model goes into `NAME` below: there, too, a private model would be replaced by a bare one.
     if taken & {folder.resolve(), (folder / NAME).resolve()}:
@@ -118,6 +122,27 @@ def tune(
     tuned = tuned._replace(description=tuned.description.model_copy(update=scored))
     _write(done, tuned)
     return done
+
+
+def _loaded(model: Path, records: Path, modules: Path | str | None) -> Model:
+    """The shared model; a network of one's own by a copy of the source that it was trained with."""
+    said = load_folder(model).description
+    table, classes = said.task, None if said.classes is None else len(said.classes)
+    if table.model is None or not is_own(table.model):
+        return load_model(model)
+    if modules is None and records.suffix == ".toml":
+        from noiseworthy.deploy.gateway.owner import load_owner  # here, because few owners keep a gateway
+
+        owner = load_owner(records)
+        modules = owner.folder if owner.allowed.allows(table) else None
+    if modules is None:
+        raise ConfigError(
+            f"{model} is a network of your own, {table.model}, whose module is run: read it, and name the "
+            "folder of your copy by --modules"
+        )
+    shape = tuple(said.record_shape)
+    own = own_task(table.model, Path(modules), table.model_digest, shape, classes, table.ridge)
+    return load_model(model, own)
 
 
 def labelled(path: Path, said: Description) -> tuple[Own, NDArray[np.bool_]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -25,15 +26,16 @@ def tune(
     replace: Annotated[
         bool, typer.Option("--replace", help="replace the model that was tuned into that folder before")
     ] = False,
+    modules: Annotated[Path | None, typer.Option(help="folder of the file of your own network")] = None,
 ) -> None:
     """Tune a shared model on your own records, on your own machine; nothing is sent anywhere."""
     from noiseworthy.calls.tune import tune as tuned
     from noiseworthy.model.folder import load_folder
     from noiseworthy.reports.tuned import FILE, rows, unit
 
-    done = tuned(model, records, out_folder, replace=replace)
+    done = tuned(model, records, out_folder, replace=replace, modules=modules)
     said = load_folder(done.folder).description
-    for row in rows(said, done.scores, done.limits) if done.tests else ():
+    for row in rows(said, done.scores, done.limits) if not math.isnan(done.scores["alone"]) else ():
         name, score, ends = row.values()
         out.print(f"{name}: {unit(said)}{score} ({ends})", soft_wrap=True, highlight=False)
     out.print(

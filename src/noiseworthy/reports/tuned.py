@@ -30,10 +30,11 @@ def page_of(
         limits: of each score.
         gains: limits of the tuned model's gain over each other.
     """
+    why = "Not every model has a score" if tests else "No records are held out"
     scored = all(math.isfinite(value) for value in scores.values())
     return PAGES.get_template("tuned.html.jinja").render(
         said=said,
-        finding=finding(said, scores, gains) if scored else "No records are held out: nothing is scored",
+        finding=finding(said, scores, gains) if scored else f"{why}: nothing is scored",
         learnt=count(records, "record"),
         tests=count(tests, "record"),
         rows=rows(said, scores, limits) if scored else [],
