@@ -52,9 +52,7 @@ FILES = {
     "school": "school.school",
 }
 """Sources in files, and what reads them from their folder; it is loaded when it is asked for."""
-_FORMS = (
-    f"leaf:FOLDER, ixi:FOLDER, {FLAT}FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"
-)
+_FORM = f"leaf:FOLDER, ixi:FOLDER, {FLAT}FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"
 FRAME = "the table"
 """Name of data that come as a frame."""
 
@@ -246,7 +244,7 @@ def _without_columns(source: str, data_dir: str | Path | None) -> Records:
     if kind == "ixi" and place:
         return _reader("ixi.read_ixi")(locate(place, data_dir))
     raise InvalidInput(
-        f"source must be one of {', '.join([*EMBEDDED, *PARENTS, *FILES])}, {_FORMS}; got {source!r}"
+        f"source must be one of {', '.join([*EMBEDDED, *PARENTS, *FILES])}, {_FORM}; got {source!r}"
     )
 
 

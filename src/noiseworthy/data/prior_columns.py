@@ -66,9 +66,8 @@ class Marginals(NamedTuple):
         """Of one table: from well-chosen ranges to such that nearly all records lie in a small part of."""
         skewed, tailed = rng.uniform(0, 1) ** 1.5, rng.uniform(0, 0.5)
         slack = rng.choice([0.0, 0.3, 1.5])
-        return cls(
-            skewed, tailed * (1 - skewed), slack, rng.choice([0.0, 0.002, 0.02, 0.1]), rng.random() < 0.3
-        )
+        narrow = rng.choice([0.0, 0.002, 0.02, 0.1])
+        return cls(skewed, tailed * (1 - skewed), slack, narrow, rng.random() < 0.3)
 
 
 def blocks_of(schema: Schema) -> tuple[Block, ...]:

@@ -45,27 +45,25 @@ def coefficients_of(description: Description, theta: NDArray[np.float32]) -> lis
     ]
 
 
-def in_units(
-    description: Description, width: int
-) -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]]:
+def in_units(said: Description, width: int) -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]]:
     """How the coefficients of one output follow from parameters, as regressions are told.
 
     Beside a constant the first value of every category is left out, which the constant and the other values
     determine: they are told beside it.
 
     Args:
-        description: of a linear model.
+        said: of a linear model.
         width: parameters of an output, that of the constant last where records have one.
 
     Returns:
         Names, the intercept last; places of the parameters that are kept, shape (k,); and a row for each
         name, shape (m, k): per unit of the column where that is known, else as seen.
     """
-    task = description.task
+    task = said.task
     bias = 0.0 if task.bias == "auto" else task.bias
     features = width - (bias > 0)
-    names, (centers, units) = _names(description, features), _scales(description, features)
-    first = _first_values(description) if bias else set()
+    names, (centers, units) = _names(said, features), _scales(said, features)
+    first = _first_values(said) if bias else set()
     kept = np.array([j for j in range(width) if j >= features or names[j] not in first], np.int64)
     known = ~np.isnan(units)
     slopes = np.eye(features, width) / np.where(known, units, 1.0)[:, None]

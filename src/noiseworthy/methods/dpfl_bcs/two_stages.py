@@ -203,9 +203,8 @@ def _first_stage(
 ) -> FirstStage:
     """T0 rounds as if clients were alike, with the noise that their share of the budget pays for."""
     # with whole budgets: the share of stage 1 raises all Phi_n by one factor, which moves no T_n
-    asked = participation.plan(
-        problem, {}, rounds=rounds, clients_per_round=clients_per_round, step=step
-    ).releases
+    first = participation.plan(problem, {}, rounds=rounds, clients_per_round=clients_per_round, step=step)
+    asked = first.releases
     times = np.maximum(asked, 1)
     gradients = _released(problem, problem.sensitivity, share * (1 - LOSS_SHARE), times)
     mean_loss = of_mean_loss(cap, problem.sizes, problem.norm, problem.budget.relation)

@@ -120,6 +120,5 @@ def _unit_noise(epsilon: float, delta: float, uploads: float) -> float:
     if delta == 0 or laplace_epsilon(epsilon / releases, releases, delta) > epsilon * (1 - TOLERANCE):
         return basic
     central_limit = float(np.sqrt(releases) / gaussian_mu(epsilon, delta))
-    return least_noise(
-        lambda scale: laplace_epsilon(1 / scale, releases, delta), epsilon, min(central_limit, basic)
-    )
+    start = min(central_limit, basic)
+    return least_noise(lambda scale: laplace_epsilon(1 / scale, releases, delta), epsilon, start)
