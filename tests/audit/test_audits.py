@@ -89,6 +89,14 @@ def test_what_is_proved_beyond_the_claim_of_another_client_is_told_with_it(unlik
     (told,) = [check for check in beyond.checks if check.name == "bound"]
     assert not told.passed
     assert told.says.endswith("8 is claimed; of client 1 2.34, 2 is claimed")
+    named = replace(
+        beyond,
+        names=("north", "south", "west"),
+        exposure=replace(made.exposure, epsilon=np.array([0.1, 0.2, 9.0])),
+    )
+    exposed, told, *_ = named.checks
+    assert exposed.says.startswith("the worst canary gives away epsilon 9 of west, 8 is claimed")
+    assert told.says.endswith("8 is claimed; of south 2.34, 2 is claimed")
 
 
 @pytest.mark.parametrize("name", ["fedsgd-dpc gaussian", "dpfl-bcs two stages gaussian"])

@@ -9,7 +9,7 @@
 Three of them are statistical. All of them together accuse a sound plan once in a thousand audits at most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.reconciliation import Books, reconcile
 from noiseworthy.audit.residuals import ReplayTest, ScaleTest, replay_test, scale_test
 from noiseworthy.audit.targets import Target, targets_of
+from noiseworthy.data.federation import numbered
 from noiseworthy.plans.plan import Plan
 
 FALSE_ALARM = 1e-3
@@ -76,6 +77,7 @@ class Audit:
         replay: of noise that came twice.
         books: what the schedule makes and costs.
         alarm: how often each of the three statistical checks accuses a sound training, at most.
+        names: of all clients.
     """
 
     target: Target
@@ -87,16 +89,17 @@ class Audit:
     replay: ReplayTest
     books: Books
     alarm: float
+    names: Sequence[str]
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """What each check found."""
         return (
-            _exposure_check(self.exposure, self.target),
+            _exposure_check(self),
             _bound_check(self),
             _scale_check(self.scale, self.alarm),
             _replay_check(self.replay, self.alarm),
-            _books_check(self.books),
+            _books_check(self.books, self.names),
         )
 
     @property
@@ -141,6 +144,7 @@ class Effort:
         beyond: owners that collude or are missing beside those that the plan provides for; a sound plan with
             trust in sums is caught with one.
         person: records of the person that is the canary, where persons are hidden.
+        names: of all clients; by default their numbers.
     """
 
     ridge: float = 0.0
@@ -150,6 +154,7 @@ class Effort:
     seed: int = 0
     beyond: int = 0
     person: int = 2
+    names: Sequence[str] = ()
 
     def __post_init__(self):
         check.count("trials", self.trials)
@@ -223,6 +228,7 @@ def _audited(target: Target, effort: Effort, alarm: float, on_progress: Callable
         replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
         alarm,
+        effort.names or numbered(target.plan.problem.n_clients),
     )
 
 
@@ -265,12 +271,13 @@ def _noise_of(twin: Twin, seed: int) -> Observations:
 # What was found, in words ------------------------------------------------------------------------------
 
 
-def _exposure_check(exposure: Exposure, target: Target) -> Check:
+def _exposure_check(made: Audit) -> Check:
+    exposure, target = made.exposure, made.target
     share = exposure.epsilon / np.where(target.epsilon > 0, target.epsilon, 1.0)
     worst = int(np.argmax(share))
     passed = bool(share[worst] <= 1 + _slack(target))
     given, claim = exposure.epsilon[worst], rounded_up(target.epsilon[worst])
-    says = f"the worst canary gives away epsilon {given:.4g} of client {worst}, {claim} is claimed"
+    says = f"the worst canary gives away epsilon {given:.4g} of {made.names[worst]}, {claim} is claimed"
     return Check("exposure", passed, says)
 
 
@@ -289,7 +296,8 @@ def _bound_check(made: Audit) -> Check:
     )
     if over.size and made.headline not in over:
         proven, claim = float(accused[over[0]]), float(claims[over[0]])
-        says += f"; of client {subjects[over[0]]} {rounded_down(proven)}, {rounded_up(claim)} is claimed"
+        who = made.names[int(subjects[over[0]])]
+        says += f"; of {who} {rounded_down(proven)}, {rounded_up(claim)} is claimed"
     return Check("bound", not over.size, says)
 
 
@@ -310,7 +318,7 @@ def _replay_check(test: ReplayTest, alarm: float) -> Check:
     return Check("replay", False, says)
 
 
-def _books_check(books: Books) -> Check:
+def _books_check(books: Books, names: Sequence[str]) -> Check:
     if books.balanced:
         most = rounded_up(100 * float(np.max(books.spent / books.allowed)))
         says = f"no client uploads more than is paid for; the dearest spends {most} % of its budget"
@@ -320,6 +328,6 @@ def _books_check(books: Books) -> Check:
         return Check("reconciliation", False, says)
     first = books.overdrawn[0]
     spent, allowed = (rounded_up(float(of[first])) for of in (books.spent, books.allowed))
-    says = f"client {first} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
+    says = f"{names[first]} makes {books.made[first]} uploads of {books.planned[first]} paid for, "
     says += f"which cost epsilon {spent} of {allowed}"
     return Check("reconciliation", False, says)

@@ -65,7 +65,8 @@ def audit_study(
     started, plan = time.monotonic(), decision.plan
     person = min(prepared.study.persons_have_at_most or 2, _OF_A_PERSON)
     model = "linear" if prepared.task is None or isinstance(prepared.task, LinearModel) else "network"
-    effort = Effort(prepared.study.task.ridge, model, trials, seconds, person=person)
+    names = () if prepared.federation is None else prepared.federation.clients
+    effort = Effort(prepared.study.task.ridge, model, trials, seconds, person=person, names=names)
     audits = audit(plan, effort, on_progress)
     trained = _run_checks(plan, folder)
     return strict_json(_record(plan, audits, trained, name) | {"seconds": time.monotonic() - started})
