@@ -199,6 +199,23 @@ def test_a_spreadsheet_needs_a_name_for_every_column(tmp_path):
             read_columns(tmp_path / "wards.xlsx", cells=True)[0]
 
 
+def test_sheets_that_are_not_read_are_named_once(tmp_path, caplog):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["age"])
+    book.active.append([61])
+    book.create_sheet("Sheet2")
+    book.save(tmp_path / "wards.xlsx")
+    read_columns(tmp_path / "wards.xlsx", cells=True)
+    assert not caplog.messages, "an empty sheet holds nothing to read"
+    book.create_sheet("south").append(["age"])
+    book.save(tmp_path / "wards.xlsx")
+    for _ in range(2):
+        read_columns(tmp_path / "wards.xlsx", cells=True)
+    (said,) = caplog.messages
+    assert said.endswith("wards.xlsx: its first sheet, 'Sheet', is read, and not south")
+
+
 def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):
     """One cell of text must not change what the numbers beside it are; empty rows are no records."""
     openpyxl = pytest.importorskip("openpyxl")

@@ -119,10 +119,8 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
         print(json.dumps({"link": told, "owners": [one.as_dict() for one in found]}, allow_nan=False))
         return
     out.print(status_table(found))
-    if (roster := roster_of(place)) is not None:
-        out.print(
-            f"Secure sums: a roster of {len(roster.keys)} owners, digest {roster.digest}", soft_wrap=True
-        )
+    if (made := roster_of(place)) is not None:
+        out.print(f"Secure sums: a roster of {len(made.keys)} owners, digest {made.digest}", soft_wrap=True)
     if link is None:
         again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
         out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)

@@ -19,9 +19,7 @@ PlanJson = Annotated[
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option(
-        "--budget-seconds", help="time for trials, of which the best is taken; all else comes on top"
-    ),
+    typer.Option("--budget-seconds", help="time for trials, whose best is taken; all else comes on top"),
 ]
 Sets = Annotated[
     list[str] | None,

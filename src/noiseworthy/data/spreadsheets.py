@@ -1,11 +1,16 @@
 """Tables in spreadsheets: the first sheet of a workbook, with names of columns in its first row."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from noiseworthy.data.frames import needed, unharmed
 from noiseworthy.errors import DataError
+
+# once in a process, which may read a workbook often
+_tell = lru_cache(logging.getLogger("noiseworthy.data").warning)
 
 
 def read_spreadsheet(path: Path) -> tuple[Sequence[Any], list[Sequence[Any]]]:
@@ -22,7 +27,10 @@ def read_spreadsheet(path: Path) -> tuple[Sequence[Any], list[Sequence[Any]]]:
     def read() -> list[Sequence[Any]]:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            return [row for row in book.worksheets[0].iter_rows(values_only=True) if any(map(_filled, row))]
+            first, *others = book.worksheets
+            if left := [one.title for one in others if next(_rows(one), None)]:
+                _tell(f"{path}: its first sheet, {first.title!r}, is read, and not {', '.join(left)}")
+            return [*_rows(first)]
         finally:
             book.close()
 
@@ -31,6 +39,10 @@ def read_spreadsheet(path: Path) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         raise DataError(f"{path} has an empty first sheet; put names of columns into its first row")
     names, width = rows[0], max(place for place, one in enumerate(rows[0], 1) if _filled(one))
     return names[:width], [_cut(row, width, path) for row in rows[1:]]
+
+
+def _rows(sheet: Any) -> Iterator[Sequence[Any]]:
+    return (row for row in sheet.iter_rows(values_only=True) if any(map(_filled, row)))
 
 
 def _filled(cell: Any) -> bool:
