@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from io import FileIO
 
 import numpy as np
@@ -233,3 +235,15 @@ def test_a_file_that_was_cut_off_is_named(tmp_path):
         file.truncate(200)
     with pytest.raises(DataError, match="is cut off"):
         fed.x.of_clients(np.arange(4), 60)
+
+
+def test_what_records_there_are_is_known_without_reading_them(tmp_path):
+    """A training asks for it first, and the records may be more than fit into memory."""
+    fed = mapped(tmp_path / "new")
+    other = mapped(tmp_path / "other", lambda i: (-records(i)[0], records(i)[1]))
+    assert replace(fed, x=None, y=None).content == fed.content
+    assert fed.content == mapped(tmp_path / "again").content != other.content
+    assert fed.take_records(2).content != fed.content
+    about = tmp_path / "new" / "federation.json"
+    about.write_text(json.dumps({k: v for k, v in json.loads(about.read_text()).items() if k != "records"}))
+    assert Federation.opened(tmp_path / "new").content == ""  # of an earlier version

@@ -45,6 +45,7 @@ class Federation:
         persons: records k that a person has at most where rows are persons: x is then (N, n_max, k, d + 1)
             and y (N, n_max, k) as `data.persons` packs them, sizes count persons, and test records stand
             alone; None where rows are records.
+        filed: digest of records in files, made as they were written; empty where none was, None in memory.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -67,6 +68,7 @@ class Federation:
     schema: Schema | None = None
     test_owners: NDArray[np.int64] | None = None
     persons: int | None = None
+    filed: str | None = None
 
     @classmethod
     def from_clients(
@@ -231,12 +233,16 @@ class Federation:
 
     @property
     def content(self) -> str:
-        """SHA-256 over all records and tests, as private as they are; empty where clients lie in files."""
-        digest = hashlib.sha256()
-        for array in (self.x, self.y, self.sizes, self.test_x, self.test_y):
+        """SHA-256 over all records and tests, as private as they are; empty where `filed` is.
+
+        Of records in files, which may be more than fit into memory, it reads what was noted of them alone.
+        """
+        if self.filed == "":
+            return ""
+        digest = hashlib.sha256((self.filed or "").encode())
+        there = (self.x, self.y) if self.filed is None else ()
+        for array in (*there, self.sizes, self.test_x, self.test_y):
             whole = array.rows if isinstance(array, Ragged) else array
-            if whole is not array and isinstance(whole, np.memmap):
-                return ""
             digest.update(f"{whole.dtype} {whole.shape} ".encode())
             digest.update(np.ascontiguousarray(whole).data)
         return digest.hexdigest()
