@@ -47,6 +47,16 @@ def test_a_function_is_asked_once_for_each_client_and_its_records_are_mapped(tmp
     assert_holds_the_records(Federation.opened(tmp_path / "new"))
 
 
+def test_files_in_a_folder_that_was_there_are_for_their_user_alone(tmp_path, tables):
+    (tmp_path / "there").mkdir(mode=0o755)
+    (tmp_path / "flat").mkdir(mode=0o755)
+    mapped(tmp_path / "there")
+    frame(0).to_parquet(tables / "ward.parquet")
+    from_parquet(tmp_path)
+    for folder in ("there", "flat"):
+        assert {file.stat().st_mode & 0o777 for file in (tmp_path / folder).iterdir()} == {0o600}, folder
+
+
 def test_fewer_records_of_a_mapped_client_are_a_view(tmp_path):
     few = mapped(tmp_path / "new").take_records(2)
     assert few.sizes.tolist() == [2, 1, 2, 2]

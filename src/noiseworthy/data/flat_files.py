@@ -66,6 +66,8 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise DataError(f"{folder} holds something already; name a new folder")
+        for file in (ABOUT, SIZES, *RECORDS, *TESTS):
+            (folder / file).touch(0o600)  # a folder that was there may be open to others
 
         def keep(sizes: NDArray[np.int64]) -> None:
             np.save(folder / SIZES, sizes)
@@ -83,7 +85,7 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
 @contextmanager
 def _growing(folder: Path, like: Pair) -> Iterator[Any]:
     """Two `.npy` files that are appended to; their headers, which have room, say in the end how much."""
-    files, rows = [(folder / name).open("xb") for name in RECORDS], 0
+    files, rows = [(folder / name).open("wb") for name in RECORDS], 0
 
     def headed(rows: int) -> None:
         for file, part in zip(files, like, strict=True):
