@@ -165,6 +165,15 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     )
 
 
+def test_whole_numbers_as_test_records_leave_those_of_the_tables_as_they_are(tmp_path, tables):
+    """Arrays of int32 are tokens elsewhere: all records were cut to whole numbers, without a word."""
+    for i in range(4):
+        frame(i).to_parquet(tables / f"ward{i}.parquet")
+    fed = from_parquet(tmp_path, test=(np.ones((2, 3), np.int32), [0, 1]))
+    assert_holds_the_records(fed)
+    assert fed.x.dtype == fed.test_x.dtype == np.float32
+
+
 def test_columns_are_told_by_their_names_wherever_a_file_has_them(tmp_path, tables):
     orders = ["abc", "cab", "bca", "acb"]
     for i, order in enumerate(orders):

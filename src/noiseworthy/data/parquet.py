@@ -36,7 +36,8 @@ def write_parquet(
         raise DataError(f"{source} has a client without records, or none; leave it out of the federation")
     classes = None if columns.classes is None else len(columns.classes)
     tests = read_whole(Path(test), columns, "test")[:2] if isinstance(test, str | Path) else test
-    like = checked_pair(*tests, classes, "the test set")
+    x, y = checked_pair(*tests, classes, "the test set")
+    like = x.astype(np.float32), y  # arrays of int32 would be tokens, and cut records to whole numbers
     names, sizes = list(clients), np.array([*clients.values()], np.int64)
     with filled(folder, like, classes, source.stem, names) as keep:
         held = [
