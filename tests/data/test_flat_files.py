@@ -99,6 +99,16 @@ def test_records_of_a_function_are_checked(tmp_path, function, message):
         Federation.opened(tmp_path / "new")
 
 
+@pytest.mark.parametrize("names", [np.array([7, 8, 9, 10]), [7, 8, 9, 10], np.array(["7", "8", "9", "10"])])
+def test_clients_may_be_named_by_arrays_and_numbers_as_in_memory(tmp_path, names):
+    assert mapped(tmp_path / "new", client_names=names).clients == ("7", "8", "9", "10")
+
+
+def test_a_number_of_clients_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match=r"clients must be a whole number, got 1000000\.0"):
+        Federation.from_function(records, 1e6, folder=tmp_path, test=TEST, classes=2, name="toy")
+
+
 def test_two_clients_of_one_name_are_refused(tmp_path):
     with pytest.raises(DataError, match="different client_names for each, got 4, 3"):
         mapped(tmp_path / "new", client_names="abca")

@@ -136,6 +136,7 @@ class Federation:
 
         Raises:
             DataError: what `from_clients` refuses, or a folder that holds something or cannot be written.
+            InvalidInput: a number of clients that is none.
 
         Example:
             >>> from tempfile import TemporaryDirectory
@@ -148,7 +149,8 @@ class Federation:
         """
         from noiseworthy.data.flat_files import write  # here, because few federations lie in files
 
-        write(Path(folder), map(records, range(clients)), clients, test, classes, name, client_names)
+        number = count("clients", clients)
+        write(Path(folder), map(records, range(number)), number, test, classes, name, client_names)
         return cls.opened(folder)
 
     @classmethod

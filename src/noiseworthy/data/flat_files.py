@@ -39,13 +39,13 @@ def write(
     Raises:
         DataError: what `Federation.from_clients` refuses, or a folder that holds something.
     """
-    known = tuple(names or numbered(count))
+    known = numbered(count) if names is None else tuple(map(str, names))
     if not count or not len(known) == len(set(known)) == count:
         raise DataError(
             f"a federation needs a client and different client_names for each, got {count}, {len({*known})}"
         )
     tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
-    with filled(folder, tests, classes, name, known if names else None) as keep:
+    with filled(folder, tests, classes, name, None if names is None else known) as keep:
         with _growing(folder, tests) as add:
             for i, ((x, y), who) in enumerate(zip(clients, known, strict=True)):
                 pair = checked_pair(x, y, classes, who)
