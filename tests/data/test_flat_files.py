@@ -205,6 +205,21 @@ def test_records_that_are_nobodys_are_refused(tmp_path, tables, nobody):
         from_parquet(tmp_path)
 
 
+def test_clients_that_are_whole_numbers_in_some_files_and_floats_in_others_are_refused(tmp_path, tables):
+    """One client would be two, each with a budget of its own."""
+    frame(0, client=[1, 2, 1]).to_parquet(tables / "a.parquet")
+    frame(0, client=[1.0, 2.0, 1.0])[:0].to_parquet(tables / "empty.parquet")
+    assert from_parquet(tmp_path).clients == ("1", "2")
+    frame(0, client=[1.0, 2.0, 1.0]).to_parquet(tables / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet and other files differ in whether column 'client'"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+def test_a_field_within_a_column_is_no_column_of_clients(tmp_path, tables):
+    frame(0, about=[{"client": 1}] * 3).to_parquet(tables / "ward.parquet")
+    assert from_parquet(tmp_path, feature_columns=["a", "b", "c"]).clients == ("ward",)
+
+
 def test_rows_that_are_marked_to_test_do_not_train(tmp_path, tables):
     frame(0, split=["train", "test", "train"]).to_parquet(tables / "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet has rows marked 'test', which would train"):

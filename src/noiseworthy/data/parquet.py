@@ -94,15 +94,20 @@ def _heads(file: Path) -> Table:
 def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
     """Whether a column names the clients, and the records of each, sorted by name; else files are clients."""
     counts: Counter[str] = Counter()
-    columns = set()
+    columns, floats = set(), set()
     for file in files:
         with _opened(file) as table:
-            columns.add(column in table.schema.names)
+            columns.add(column in table.schema_arrow.names)
             if len(columns) > 1:
                 raise DataError(f"{file} and other files differ in whether they have a column {column!r}")
             if columns == {False}:
                 counts[file.stem] = table.metadata.num_rows
                 continue
+            if table.metadata.num_rows:
+                floats.add(str(table.schema_arrow.field(column).type) in ("halffloat", "float", "double"))
+            if len(floats) > 1:
+                said = f"{file} and other files differ in whether column {column!r} is of floats"
+                raise DataError(f"{said}, and client 1 would be another one than 1.0; write it alike in all")
             for batch in table.iter_batches(_ROWS, columns=[column]):
                 counts.update(_owners(of_frame(batch), column, file))
     return columns == {True}, dict(sorted(counts.items()))
