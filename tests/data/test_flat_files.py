@@ -175,6 +175,20 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     )
 
 
+@pytest.mark.parametrize("more", [{}, {"client": "x"}])
+def test_a_file_of_tests_that_lies_among_the_others_does_not_train(tmp_path, tables, more, monkeypatch):
+    for i in range(4):
+        frame(i, **more).to_parquet(tables / f"ward{i}.parquet")
+    monkeypatch.chdir(tables)
+    fed = from_parquet(tmp_path, test="ward2.parquet")
+    assert fed.sizes.sum() == sum(SIZES) - SIZES[2]
+    np.testing.assert_array_equal(fed.test_x, records(2)[0])
+    assert "ward2" not in fed.clients
+    ward = tables / "ward2.parquet"
+    with pytest.raises(DataError, match=r"ward2\.parquet holds no files .* to train; name"):
+        Federation.from_parquet(ward, folder=tmp_path / "other", test=ward, classes=[0, 1])
+
+
 def test_whole_numbers_as_test_records_leave_those_of_the_tables_as_they_are(tmp_path, tables):
     """Arrays of int32 are tokens elsewhere: all records were cut to whole numbers, without a word."""
     for i in range(4):

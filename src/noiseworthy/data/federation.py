@@ -172,7 +172,8 @@ class Federation:
             source: a folder of Parquet files, or one file. Where they have the column of clients, it says
                 whose each record is, in any order; else each file is a client, named like it.
             folder: for the files of `opened`, which are as private as the records; new or empty.
-            test: a Parquet file of the same columns, or features and labels.
+            test: a Parquet file of the same columns, which may lie in that folder and does not train, or
+                features and labels.
             classes: all labels, in their order.
             regression: whether labels are numbers; then there are no classes.
             label_column: what is predicted.

@@ -29,7 +29,7 @@ def write_parquet(
     """
     if columns.classes is None and not columns.regression:
         raise InvalidInput("classes must be stated, or regression = True; labels are private, not looked up")
-    files = _files(source)
+    files = _files(source, Path(test) if isinstance(test, str | Path) else None)
     columns = _ordered(files, columns)
     by_column, clients = _counted(files, columns.client)
     if not clients or min(clients.values()) == 0:
@@ -61,10 +61,12 @@ def write_parquet(
         keep(sizes)
 
 
-def _files(source: Path) -> list[Path]:
-    files = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+def _files(source: Path, test: Path | None) -> list[Path]:
+    """Files of records that train: one of test records may lie among them."""
+    there = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+    files = [file for file in there if test is None or file.resolve() != test.resolve()]
     if not files:
-        raise DataError(f"{source} holds no files that end in .parquet; name their folder, or one file")
+        raise DataError(f"{source} holds no files that end in .parquet to train; name their folder, or one")
     return files
 
 
