@@ -244,8 +244,9 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     with pytest.raises(DataError, match=r"no files that end in \.parquet"):
         from_parquet(tmp_path)
     frame(0).to_parquet(tables / "a.parquet")
-    with pytest.raises(InvalidInput, match="classes must be stated"):
-        from_parquet(tmp_path, classes=None)
+    for stated in ({"classes": None}, {"regression": True}):  # with both, labels would be cut
+        with pytest.raises(InvalidInput, match="classes must be stated, or else regression = True"):
+            from_parquet(tmp_path, **stated)
     with pytest.raises(DataError, match=r"records of shape \(2,\), the test set \(3,\)"):
         from_parquet(tmp_path, feature_columns=["a", "b"])
     frame(1, client="b").to_parquet(tables / "b.parquet")

@@ -183,7 +183,7 @@ class Federation:
         Raises:
             DataError: no files, damaged ones, columns that do not fit, values that cannot be trained on, or a
                 folder that holds something or cannot be written.
-            InvalidInput: neither classes nor regression.
+            InvalidInput: neither classes nor regression, or both.
         """
         from noiseworthy.data.parquet import Columns, write_parquet
 

@@ -27,8 +27,8 @@ def write_parquet(
 
     The files are read twice: who has how many records, then the records, each to its place.
     """
-    if columns.classes is None and not columns.regression:
-        raise InvalidInput("classes must be stated, or regression = True; labels are private, not looked up")
+    if (columns.classes is None) != columns.regression:
+        raise InvalidInput("classes must be stated, or else regression = True; private labels are not read")
     files = _files(source, Path(test) if isinstance(test, str | Path) else None)
     columns = _ordered(files, columns)
     by_column, clients = _counted(files, columns.client)
