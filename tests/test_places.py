@@ -7,9 +7,10 @@ import threading
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from noiseworthy._places import CACHE_VARIABLE, kept_folder, whole, write_whole
+from noiseworthy._places import CACHE_VARIABLE, kept_folder, once, whole, write_whole
 from noiseworthy.errors import DataError
 
 
@@ -116,3 +117,15 @@ def test_a_user_without_a_home_is_told_what_to_name(monkeypatch, tmp_path):
         kept_folder()
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     assert kept_folder() == tmp_path / "noiseworthy"
+
+
+def test_what_is_kept_where_nothing_can_be_written_is_read(tmp_path, monkeypatch):
+    def read_only(*args, **how):
+        raise OSError(30, "Read-only file system")
+
+    asked = []
+    kept = [once(tmp_path / "rows.npy", lambda: (asked.append(1), np.ones(3))[1])]
+    monkeypatch.setattr(os, "utime", read_only)
+    kept.append(once(tmp_path / "rows.npy", lambda: (asked.append(1), np.ones(3))[1]))
+    np.testing.assert_array_equal(*kept)
+    assert len(asked) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from io import FileIO
 
 import numpy as np
@@ -45,6 +47,16 @@ def test_a_function_is_asked_once_for_each_client_and_its_records_are_mapped(tmp
     assert_holds_the_records(Federation.opened(tmp_path / "new"))
 
 
+def test_files_in_a_folder_that_was_there_are_for_their_user_alone(tmp_path, tables):
+    (tmp_path / "there").mkdir(mode=0o755)
+    (tmp_path / "flat").mkdir(mode=0o755)
+    mapped(tmp_path / "there")
+    frame(0).to_parquet(tables / "ward.parquet")
+    from_parquet(tmp_path)
+    for folder in ("there", "flat"):
+        assert {file.stat().st_mode & 0o777 for file in (tmp_path / folder).iterdir()} == {0o600}, folder
+
+
 def test_fewer_records_of_a_mapped_client_are_a_view(tmp_path):
     few = mapped(tmp_path / "new").take_records(2)
     assert few.sizes.tolist() == [2, 1, 2, 2]
@@ -85,6 +97,16 @@ def test_records_of_a_function_are_checked(tmp_path, function, message):
         mapped(tmp_path / "new", function)
     with pytest.raises(DataError, match="holds no whole federation"):
         Federation.opened(tmp_path / "new")
+
+
+@pytest.mark.parametrize("names", [np.array([7, 8, 9, 10]), [7, 8, 9, 10], np.array(["7", "8", "9", "10"])])
+def test_clients_may_be_named_by_arrays_and_numbers_as_in_memory(tmp_path, names):
+    assert mapped(tmp_path / "new", client_names=names).clients == ("7", "8", "9", "10")
+
+
+def test_a_number_of_clients_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match=r"clients must be a whole number, got 1000000\.0"):
+        Federation.from_function(records, 1e6, folder=tmp_path, test=TEST, classes=2, name="toy")
 
 
 def test_two_clients_of_one_name_are_refused(tmp_path):
@@ -153,6 +175,29 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     )
 
 
+@pytest.mark.parametrize("more", [{}, {"client": "x"}])
+def test_a_file_of_tests_that_lies_among_the_others_does_not_train(tmp_path, tables, more, monkeypatch):
+    for i in range(4):
+        frame(i, **more).to_parquet(tables / f"ward{i}.parquet")
+    monkeypatch.chdir(tables)
+    fed = from_parquet(tmp_path, test="ward2.parquet")
+    assert fed.sizes.sum() == sum(SIZES) - SIZES[2]
+    np.testing.assert_array_equal(fed.test_x, records(2)[0])
+    assert "ward2" not in fed.clients
+    ward = tables / "ward2.parquet"
+    with pytest.raises(DataError, match=r"ward2\.parquet holds no files .* to train; name"):
+        Federation.from_parquet(ward, folder=tmp_path / "other", test=ward, classes=[0, 1])
+
+
+def test_whole_numbers_as_test_records_leave_those_of_the_tables_as_they_are(tmp_path, tables):
+    """Arrays of int32 are tokens elsewhere: all records were cut to whole numbers, without a word."""
+    for i in range(4):
+        frame(i).to_parquet(tables / f"ward{i}.parquet")
+    fed = from_parquet(tmp_path, test=(np.ones((2, 3), np.int32), [0, 1]))
+    assert_holds_the_records(fed)
+    assert fed.x.dtype == fed.test_x.dtype == np.float32
+
+
 def test_columns_are_told_by_their_names_wherever_a_file_has_them(tmp_path, tables):
     orders = ["abc", "cab", "bca", "acb"]
     for i, order in enumerate(orders):
@@ -174,6 +219,21 @@ def test_records_that_are_nobodys_are_refused(tmp_path, tables, nobody):
         from_parquet(tmp_path)
 
 
+def test_clients_that_are_whole_numbers_in_some_files_and_floats_in_others_are_refused(tmp_path, tables):
+    """One client would be two, each with a budget of its own."""
+    frame(0, client=[1, 2, 1]).to_parquet(tables / "a.parquet")
+    frame(0, client=[1.0, 2.0, 1.0])[:0].to_parquet(tables / "empty.parquet")
+    assert from_parquet(tmp_path).clients == ("1", "2")
+    frame(0, client=[1.0, 2.0, 1.0]).to_parquet(tables / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet and other files differ in whether column 'client'"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+def test_a_field_within_a_column_is_no_column_of_clients(tmp_path, tables):
+    frame(0, about=[{"client": 1}] * 3).to_parquet(tables / "ward.parquet")
+    assert from_parquet(tmp_path, feature_columns=["a", "b", "c"]).clients == ("ward",)
+
+
 def test_rows_that_are_marked_to_test_do_not_train(tmp_path, tables):
     frame(0, split=["train", "test", "train"]).to_parquet(tables / "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet has rows marked 'test', which would train"):
@@ -184,8 +244,9 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     with pytest.raises(DataError, match=r"no files that end in \.parquet"):
         from_parquet(tmp_path)
     frame(0).to_parquet(tables / "a.parquet")
-    with pytest.raises(InvalidInput, match="classes must be stated"):
-        from_parquet(tmp_path, classes=None)
+    for stated in ({"classes": None}, {"regression": True}):  # with both, labels would be cut
+        with pytest.raises(InvalidInput, match="classes must be stated, or else regression = True"):
+            from_parquet(tmp_path, **stated)
     with pytest.raises(DataError, match=r"records of shape \(2,\), the test set \(3,\)"):
         from_parquet(tmp_path, feature_columns=["a", "b"])
     frame(1, client="b").to_parquet(tables / "b.parquet")
@@ -233,3 +294,15 @@ def test_a_file_that_was_cut_off_is_named(tmp_path):
         file.truncate(200)
     with pytest.raises(DataError, match="is cut off"):
         fed.x.of_clients(np.arange(4), 60)
+
+
+def test_what_records_there_are_is_known_without_reading_them(tmp_path):
+    """A training asks for it first, and the records may be more than fit into memory."""
+    fed = mapped(tmp_path / "new")
+    other = mapped(tmp_path / "other", lambda i: (-records(i)[0], records(i)[1]))
+    assert replace(fed, x=None, y=None).content == fed.content
+    assert fed.content == mapped(tmp_path / "again").content != other.content
+    assert fed.take_records(2).content != fed.content
+    about = tmp_path / "new" / "federation.json"
+    about.write_text(json.dumps({k: v for k, v in json.loads(about.read_text()).items() if k != "records"}))
+    assert Federation.opened(tmp_path / "new").content == ""  # of an earlier version

@@ -45,6 +45,7 @@ class Federation:
         persons: records k that a person has at most where rows are persons: x is then (N, n_max, k, d + 1)
             and y (N, n_max, k) as `data.persons` packs them, sizes count persons, and test records stand
             alone; None where rows are records.
+        filed: digest of records in files, made as they were written; empty where none was, None in memory.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -67,6 +68,7 @@ class Federation:
     schema: Schema | None = None
     test_owners: NDArray[np.int64] | None = None
     persons: int | None = None
+    filed: str | None = None
 
     @classmethod
     def from_clients(
@@ -134,6 +136,7 @@ class Federation:
 
         Raises:
             DataError: what `from_clients` refuses, or a folder that holds something or cannot be written.
+            InvalidInput: a number of clients that is none.
 
         Example:
             >>> from tempfile import TemporaryDirectory
@@ -146,7 +149,8 @@ class Federation:
         """
         from noiseworthy.data.flat_files import write  # here, because few federations lie in files
 
-        write(Path(folder), map(records, range(clients)), clients, test, classes, name, client_names)
+        number = count("clients", clients)
+        write(Path(folder), map(records, range(number)), number, test, classes, name, client_names)
         return cls.opened(folder)
 
     @classmethod
@@ -168,7 +172,8 @@ class Federation:
             source: a folder of Parquet files, or one file. Where they have the column of clients, it says
                 whose each record is, in any order; else each file is a client, named like it.
             folder: for the files of `opened`, which are as private as the records; new or empty.
-            test: a Parquet file of the same columns, or features and labels.
+            test: a Parquet file of the same columns, which may lie in that folder and does not train, or
+                features and labels.
             classes: all labels, in their order.
             regression: whether labels are numbers; then there are no classes.
             label_column: what is predicted.
@@ -178,7 +183,7 @@ class Federation:
         Raises:
             DataError: no files, damaged ones, columns that do not fit, values that cannot be trained on, or a
                 folder that holds something or cannot be written.
-            InvalidInput: neither classes nor regression.
+            InvalidInput: neither classes nor regression, or both.
         """
         from noiseworthy.data.parquet import Columns, write_parquet
 
@@ -231,12 +236,16 @@ class Federation:
 
     @property
     def content(self) -> str:
-        """SHA-256 over all records and tests, as private as they are; empty where clients lie in files."""
-        digest = hashlib.sha256()
-        for array in (self.x, self.y, self.sizes, self.test_x, self.test_y):
+        """SHA-256 over all records and tests, as private as they are; empty where `filed` is.
+
+        Of records in files, which may be more than fit into memory, it reads what was noted of them alone.
+        """
+        if self.filed == "":
+            return ""
+        digest = hashlib.sha256((self.filed or "").encode())
+        there = (self.x, self.y) if self.filed is None else ()
+        for array in (*there, self.sizes, self.test_x, self.test_y):
             whole = array.rows if isinstance(array, Ragged) else array
-            if whole is not array and isinstance(whole, np.memmap):
-                return ""
             digest.update(f"{whole.dtype} {whole.shape} ".encode())
             digest.update(np.ascontiguousarray(whole).data)
         return digest.hexdigest()

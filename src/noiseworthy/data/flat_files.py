@@ -1,5 +1,6 @@
 """A federation in a folder: records end to end in `.npy` files, which are mapped and not read as a whole."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,25 +15,16 @@ from noiseworthy.data.federation import Federation, check_alike, checked_pair, n
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.errors import DataError
 
-ABOUT, SIZES, RECORDS, TESTS = (
-    "federation.json",
-    "sizes.npy",
-    ("x.npy", "y.npy"),
-    ("test_x.npy", "test_y.npy"),
-)
+ABOUT, SIZES = "federation.json", "sizes.npy"
+RECORDS, TESTS = ("x.npy", "y.npy"), ("test_x.npy", "test_y.npy")
 _VERSION = 1
 Pair = tuple[Any, Any]
 
 
 def write(
-    folder: Path,
-    clients: Iterable[tuple[ArrayLike, ArrayLike]],
-    count: int,
-    test: tuple[ArrayLike, ArrayLike],
-    classes: int | None,
-    name: str,
-    names: Sequence[str] | None = None,
-) -> None:
+    folder: Path, clients: Iterable[tuple[ArrayLike, ArrayLike]], count: int,
+    test: tuple[ArrayLike, ArrayLike], classes: int | None, name: str, names: Sequence[str] | None = None,
+) -> None:  # fmt: skip
     """Write a federation client by client.
 
     Args:
@@ -47,27 +39,25 @@ def write(
     Raises:
         DataError: what `Federation.from_clients` refuses, or a folder that holds something.
     """
-    known = tuple(names or numbered(count))
+    known = numbered(count) if names is None else tuple(map(str, names))
     if not count or not len(known) == len(set(known)) == count:
         raise DataError(
             f"a federation needs a client and different client_names for each, got {count}, {len({*known})}"
         )
     tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
-    with (
-        filled(folder, tests, classes, name, known if names else None) as keep,
-        _growing(folder, tests) as add,
-    ):
-        for i, ((x, y), who) in enumerate(zip(clients, known, strict=True)):
-            pair = checked_pair(x, y, classes, who)
-            check_alike([pair, tests])
-            add(pair)
-            sizes[i] = len(pair[0])
+    with filled(folder, tests, classes, name, None if names is None else known) as keep:
+        with _growing(folder, tests) as add:
+            for i, ((x, y), who) in enumerate(zip(clients, known, strict=True)):
+                pair = checked_pair(x, y, classes, who)
+                check_alike([pair, tests])
+                add(pair)
+                sizes[i] = len(pair[0])
         keep(sizes)
 
 
 @contextmanager
 def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Sequence[str] | None):
-    """A folder that is being filled, and what to tell the sizes of its clients; it is whole in the end.
+    """A folder that is being filled, and what to tell sizes of clients once all records are in its files.
 
     Raises:
         DataError: one that holds something, or cannot be written.
@@ -76,12 +66,17 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise DataError(f"{folder} holds something already; name a new folder")
+        for file in (ABOUT, SIZES, *RECORDS, *TESTS):
+            (folder / file).touch(0o600)  # a folder that was there may be open to others
 
         def keep(sizes: NDArray[np.int64]) -> None:
             np.save(folder / SIZES, sizes)
             for file, part in zip(TESTS, tests, strict=True):
                 np.save(folder / file, part)
-            about = {"version": _VERSION, "name": name, "classes": classes, "clients": names}
+            about = {"version": _VERSION, "name": name, "classes": classes, "clients": names, "records": ""}
+            for file in RECORDS:
+                with (folder / file).open("rb") as written:
+                    about["records"] += hashlib.file_digest(written, "sha256").hexdigest()
             (folder / ABOUT).write_text(json.dumps(about))
 
         yield keep
@@ -90,7 +85,7 @@ def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Seq
 @contextmanager
 def _growing(folder: Path, like: Pair) -> Iterator[Any]:
     """Two `.npy` files that are appended to; their headers, which have room, say in the end how much."""
-    files, rows = [(folder / name).open("xb") for name in RECORDS], 0
+    files, rows = [(folder / name).open("wb") for name in RECORDS], 0
 
     def headed(rows: int) -> None:
         for file, part in zip(files, like, strict=True):
@@ -135,4 +130,5 @@ def read(folder: Path) -> Federation:
     return Federation(
         cast(Any, Ragged.of(x, sizes)), cast(Any, Ragged.of(y, sizes)), sizes, test_x, test_y,
         about["classes"], about["name"], numbered(len(sizes)) if names is None else tuple(names),
+        filed=about.get("records", ""),
     )  # fmt: skip

@@ -27,16 +27,17 @@ def write_parquet(
 
     The files are read twice: who has how many records, then the records, each to its place.
     """
-    if columns.classes is None and not columns.regression:
-        raise InvalidInput("classes must be stated, or regression = True; labels are private, not looked up")
-    files = _files(source)
+    if (columns.classes is None) != columns.regression:
+        raise InvalidInput("classes must be stated, or else regression = True; private labels are not read")
+    files = _files(source, Path(test) if isinstance(test, str | Path) else None)
     columns = _ordered(files, columns)
     by_column, clients = _counted(files, columns.client)
     if not clients or min(clients.values()) == 0:
         raise DataError(f"{source} has a client without records, or none; leave it out of the federation")
     classes = None if columns.classes is None else len(columns.classes)
     tests = read_whole(Path(test), columns, "test")[:2] if isinstance(test, str | Path) else test
-    like = checked_pair(*tests, classes, "the test set")
+    x, y = checked_pair(*tests, classes, "the test set")
+    like = x.astype(np.float32), y  # arrays of int32 would be tokens, and cut records to whole numbers
     names, sizes = list(clients), np.array([*clients.values()], np.int64)
     with filled(folder, like, classes, source.stem, names) as keep:
         held = [mapped(folder / file, int(sizes.sum()), one) for file, one in zip(RECORDS, like, strict=True)]
@@ -58,10 +59,12 @@ def write_parquet(
         keep(sizes)
 
 
-def _files(source: Path) -> list[Path]:
-    files = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+def _files(source: Path, test: Path | None) -> list[Path]:
+    """Files of records that train: one of test records may lie among them."""
+    there = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+    files = [file for file in there if test is None or file.resolve() != test.resolve()]
     if not files:
-        raise DataError(f"{source} holds no files that end in .parquet; name their folder, or one file")
+        raise DataError(f"{source} holds no files that end in .parquet to train; name their folder, or one")
     return files
 
 
@@ -91,15 +94,20 @@ def _heads(file: Path) -> Table:
 def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
     """Whether a column names the clients, and the records of each, sorted by name; else files are clients."""
     counts: Counter[str] = Counter()
-    columns = set()
+    columns, floats = set(), set()
     for file in files:
         with _opened(file) as table:
-            columns.add(column in table.schema.names)
+            columns.add(column in table.schema_arrow.names)
             if len(columns) > 1:
                 raise DataError(f"{file} and other files differ in whether they have a column {column!r}")
             if columns == {False}:
                 counts[file.stem] = table.metadata.num_rows
                 continue
+            if table.metadata.num_rows:
+                floats.add(str(table.schema_arrow.field(column).type) in ("halffloat", "float", "double"))
+            if len(floats) > 1:
+                said = f"{file} and other files differ in whether column {column!r} is of floats"
+                raise DataError(f"{said}, and client 1 would be another one than 1.0; write it alike in all")
             for batch in table.iter_batches(_ROWS, columns=[column]):
                 counts.update(_owners(of_frame(batch), column, file))
     return columns == {True}, dict(sorted(counts.items()))

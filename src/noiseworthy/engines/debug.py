@@ -14,12 +14,9 @@ from noiseworthy.rounds import run_round
 
 
 def debug(
-    algorithm: Algorithm,
-    planned: NDArray[np.int64],
-    shards: Shards,
-    evaluate_at: NDArray[np.int64],
+    algorithm: Algorithm, planned: NDArray[np.int64], shards: Shards, evaluate_at: NDArray[np.int64],
     seed: int,
-) -> Trajectory:
+) -> Trajectory:  # fmt: skip
     """One training, round by round and client by client; arguments as in `simulation.simulate`.
 
     Gives the same numbers as the simulation engine with `single_uploads=True`, up to float rounding.

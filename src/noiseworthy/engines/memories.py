@@ -36,10 +36,8 @@ class ClientMemories:
         self._start, self._clients = tuple(start), asked.shape[1]
         self._asked = asked.ravel().copy()
         self._place = np.full(asked.size if self._start else 0, -1, np.int64)
-        self._where, self._changed = (
-            np.empty(0, np.int64),
-            tuple(np.empty((0, *one.shape[1:]), one.dtype) for one in start),
-        )
+        self._where = np.empty(0, np.int64)
+        self._changed = tuple(np.empty((0, *one.shape[1:]), one.dtype) for one in start)
         self._count = 0
         self._files = () if folder is None else self._opened(folder)
 

@@ -160,14 +160,9 @@ def _trainings(layout: Layout, stacked, states, memory, keys, ends, train: Shard
 
 
 def _round(
-    algorithm: Algorithm,
-    state: ServerState,
-    memory: Memory,
-    train: Shard,
-    groups: tuple[Group, ...],
-    key: Array,
-    layout: Layout,
-) -> tuple[ServerState, Memory]:
+    algorithm: Algorithm, state: ServerState, memory: Memory, train: Shard, groups: tuple[Group, ...],
+    key: Array, layout: Layout,
+) -> tuple[ServerState, Memory]:  # fmt: skip
     cohort = algorithm.select(state)
     everybody = len(cohort) == train[0].shape[0] or layout.clients_stay
     if everybody:

@@ -108,13 +108,9 @@ def _window(
 
         def reply(client: Array, start: Array, size: Array, scale: Array | None, own: Memory):
             mask = (jnp.arange(width) < size).astype(jnp.float32)
-            shard = shard_of(
-                algorithm.task,
-                condensed,
-                lax.dynamic_slice_in_dim(jnp.asarray(x), start, width),
-                lax.dynamic_slice_in_dim(jnp.asarray(y), start, width),
-                mask if scale is None else mask * scale,
-            )
+            own_x, own_y = (lax.dynamic_slice_in_dim(jnp.asarray(one), start, width) for one in (x, y))
+            counted = mask if scale is None else mask * scale
+            shard = shard_of(algorithm.task, condensed, own_x, own_y, counted)
             if alone:
                 upload, own = client_step(algorithm, state, client, own, shard, key)
             else:

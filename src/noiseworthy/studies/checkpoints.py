@@ -120,7 +120,7 @@ def check_records(folder: Path, records: str) -> None:
 
 
 def _check_same(folder: Path, kept: str, records: str) -> None:
-    """Records that are not known, of an earlier version or in files, are not compared."""
+    """Records that are not known, of an earlier version, are not compared."""
     if kept and records and kept != records:
         raise ResumeError(
             f"{folder} was trained on other records: something in them was changed since; put them back, or "
