@@ -74,10 +74,7 @@ def worlds_of(owner: Owner, folder: Path) -> tuple[World, World]:
     """The two neighbouring data sets, absent and present, at the epsilon of the attack, without a floor."""
     least, most = ATTACKED[law_of(owner.budget.mechanism).paid_in]
     budget = {"epsilon": float(np.clip(owner.budget.epsilon, least, most)), "noise_floor": 1e-6}
-    absent, present = (
-        opened(owner, folder / name, name == "present", budget) for name in ("absent", "present")
-    )
-    return absent, present
+    return opened(owner, folder / "absent", False, budget), opened(owner, folder / "present", True, budget)
 
 
 def opened(owner: Owner, folder: Path, present: bool, budget: dict[str, float]) -> World:

@@ -112,9 +112,8 @@ class Gathering:
         }
         wanted = {name: request for name, request in requests.items() if name not in spent}
         answers = self.letters.ask(wanted, self.patience, (len(requests) + 1) // 2)
-        return {
-            name: spent[name] if name in spent else self._held(name, answers, wanted) for name in requests
-        }
+        held = {name: self._held(name, answers, wanted) for name in wanted}
+        return {name: spent.get(name) or held[name] for name in requests}
 
     def _held(self, name: str, answers: Found, wanted: Mapping[str, Request]) -> Uploaded | Refused | str:
         """An answer, held against what the request makes a gateway draw."""

@@ -194,9 +194,8 @@ class World:
     def accounts(self, names: Sequence[str]) -> list[World]:
         """The same records with as many fresh budgets as names."""
         accounts = [replace(self.gateway.account, client=name) for name in names]
-        return [
-            self.owned_by(*pair) for pair in zip(accounts, self.gateway.ledger.enrol(accounts), strict=True)
-        ]
+        numbers = self.gateway.ledger.enrol(accounts)
+        return [self.owned_by(*pair) for pair in zip(accounts, numbers, strict=True)]
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""

@@ -48,9 +48,8 @@ class Memories:
         if not leaves or not self._path(run).exists():
             return Remembered(0, fresh)
         # NaN is taken back as it was kept: to refuse it would tell that the owner's own model overflowed
-        kept = wire.unpack(
-            self._path(run).read_bytes(), not_finite=[f"leaves.{i}" for i in range(len(leaves))]
-        )
+        numbers = [f"leaves.{place}" for place in range(len(leaves))]
+        kept = wire.unpack(self._path(run).read_bytes(), not_finite=numbers)
         if [leaf.shape for leaf in kept["leaves"]] != [leaf.shape for leaf in leaves]:
             raise ValueError("memory of other shapes")
         return Remembered(kept["release"], structure.unflatten(map(jnp.asarray, kept["leaves"])))

@@ -101,9 +101,8 @@ class Member:
         if self.name not in terms.cohort or not set(terms.cohort) <= self.roster.keys.keys():
             raise VoidRound("the cohort leaves out this owner, or has somebody who is not on the roster")
         if terms.colluders < self.colluders:
-            raise VoidRound(
-                f"the round withstands {terms.colluders} colluders, this owner demands {self.colluders}"
-            )
+            told = f"the round withstands {terms.colluders} colluders, this owner demands {self.colluders}"
+            raise VoidRound(told)
         self.record.begin(self.name, terms)
         begun = OwnerRound(self, terms, release, RoundSecrets.drawn())
         begun._answers[hashlib.sha256(data).digest()] = begun.keys()
@@ -269,9 +268,8 @@ class OwnerRound:
     def _opened(self, content: Any) -> bytes:
         """Enough owners signed the same list: open one share for each owner, and forget the round."""
         read_signatures(content, self.terms, self.member.roster, self._list)
-        shares = {
-            other: own if other in self._survivors else pair for other, (pair, own) in self._kept.items()
-        }
+        kept = self._kept.items()
+        shares = {other: own if other in self._survivors else pair for other, (pair, own) in kept}
         reply = self._written("opened", {"list": self._list, "shares": shares}).packed
         self.secrets = None
         self._kept.clear()
