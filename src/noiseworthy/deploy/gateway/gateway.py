@@ -255,7 +255,7 @@ class Gateway:
         """What the ledger answers to a release, and what the owner remembers before it."""
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
-        memory = self._checked(accepted, charge)
+        memory = self.checked(accepted, charge)
         # bound before it is charged: a kill in between leaves an account that is bound and spent nothing; the
         # other way round one that has spent would take any records
         if not self.fingerprint.taken:
@@ -297,7 +297,7 @@ class Gateway:
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
 
-    def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
+    def checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
         self._check_records()

@@ -27,7 +27,7 @@ from noiseworthy.deploy.secure_sum.messages import read_asked, read_terms, sente
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import ConfigError, LedgerError, Unwitnessed, UserError, VoidRound
-from noiseworthy.privacy.durable import Resend
+from noiseworthy.privacy.durable import Charge, Resend
 from noiseworthy.privacy.durable.storage import turn
 
 if TYPE_CHECKING:
@@ -250,10 +250,11 @@ class Sums:
         request = hidden_by(asked.request, asked.weight, terms) if terms.share else asked.request
         made = accepted = gateway.accepted(request)
         _check_same(terms, asked.request, accepted)
-        gateway.rehearse(accepted)
         if terms.share:
             made = shared(gateway, accepted, asked.request.noise, asked.weight, terms)
             accepted = replace(accepted, share=made.share)
+        # before the others pay, too: a round that it leaves as it should pay may be void for all of them
+        gateway.checked(accepted, Charge(gateway.number, request.release, accepted.share))
         releasing = Releasing(gateway, accepted, made, asked.weight, terms)
         begun = self.member.begin(asked.message, releasing)
         _check_new(gateway, accepted.request)
