@@ -120,9 +120,8 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
         return
     out.print(status_table(found))
     if (roster := roster_of(place)) is not None:
-        out.print(
-            f"Secure sums: a roster of {len(roster.keys)} owners, digest {roster.digest}", soft_wrap=True
-        )
+        told = f"Secure sums: a roster of {len(roster.keys)} owners, digest {roster.digest}"
+        out.print(told, soft_wrap=True)
     if link is None:
         again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
         out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)

@@ -103,10 +103,15 @@ def read_roster(path: Path) -> Roster:
         InvalidInput: too few owners, or two with one key.
     """
     table = checked(RosterTable, read_toml(path, "roster"), "the roster", "; see docs/secure_sum.md")
-    return Roster({name: _public(path, name, key) for name, key in table.owners.items()})
+    return Roster({name: read_public(path, name, key) for name, key in table.owners.items()})
 
 
-def _public(path: Path, name: str, key: str) -> bytes:
+def read_public(path: Path, name: str, key: str) -> bytes:
+    """The bytes of an owner's public key, which a file holds as `ssh-keygen` writes it.
+
+    Raises:
+        ConfigError: a key of another kind.
+    """
     try:
         found = serialization.load_ssh_public_key(key.encode())
     except (ValueError, UnsupportedAlgorithm):
