@@ -262,7 +262,9 @@ def test_a_roster_of_sent_keys_is_that_of_their_owners(tmp_path, printed, run):
     assert roster.keys == {name: public_of(key) for name, key in keys.items()}
     assert f'digest = "{roster.digest}"' in said
     (sent / "east.pub").write_text("ssh-rsa AAAA")
-    assert "no Ed25519 key of east" in printed("deploy", "roster", tmp_path / "server", *files, code=2)
+    assert "error: east.pub holds no Ed25519 key of east" in printed(
+        "deploy", "roster", tmp_path / "server", *files, code=2
+    )
     assert read_roster(tmp_path / "server" / "roster.toml").digest == roster.digest
 
 

@@ -22,6 +22,7 @@ from noiseworthy.deploy.gateway.client import pack_about
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.terms import MOST_NUMBERS
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
@@ -605,6 +606,9 @@ def test_what_owners_cannot_follow_is_refused_before_anything_is_asked():
     batches = replace(plan, problem=replace(plan.problem, sampling_rate=0.5))
     with pytest.raises(UnsoundClaim, match="sampling_rate"):
         Deployment.of(deployment_of().prepared, batches)
+    long = replace(plan, problem=replace(plan.problem, dimension=MOST_NUMBERS + 1))
+    with pytest.raises(ConfigError, match=r"has 33,423,361 numbers, and owners send 33,423,360 at most"):
+        Deployment.of(deployment_of().prepared, long)
     with pytest.raises(ConfigError, match="without noise"):
         deployment_of(STUDY.replace('"gaussian"', '"none"'))
 

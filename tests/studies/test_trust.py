@@ -198,6 +198,7 @@ def test_a_run_pays_for_the_noise_of_the_sum_and_its_card_says_whom_it_trusts(tm
     assert card["trust"].startswith("secure-sum:")
     assert card["mechanism"]["sum_noise"] == plan["sum_noise"]
     assert "the shares of 3 of the 5" in answers["From whom?"]
+    assert "one more colluder, as is who looks at models and knows its own noise" in answers["From whom?"]
     assert card["claim"].endswith("against everybody who sees sums of them and 1 other owner.")
     assert "weighted sum of a cohort at least" in answers["By what means?"]
     line = "secure-sum against 1 colluder, 1 may be missing; shares of 3 of 5 hide a record"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noiseworthy._names import shown
+from noiseworthy._places import CACHE_VARIABLE
 from noiseworthy.cli.console import err, out, progress_bar
 from noiseworthy.cli.options import AsJson, limit
 from noiseworthy.errors import ConfigError
@@ -66,6 +68,11 @@ def gateway(
     handler.setFormatter(_Plain("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("noiseworthy.deploy.gateway").setLevel(logging.INFO)
+    # where its owner names a folder alone: what its features make of records is kept beside the programs
+    if os.environ.get(CACHE_VARIABLE):
+        from noiseworthy.engines.compilation import use_persistent_cache
+
+        use_persistent_cache()
     ending = Ending()
     with ExitStack() as stack:
         opened = stack.enter_context(Gateway.open(terms, records_changed=records_changed))

@@ -104,9 +104,8 @@ class Asking:
         """
         release = self.plan.release
         if release is None or release.sharing is None:
-            raise UnsoundClaim(
-                "a server adds noise to what was planned for sums alone; plan again, with that trust"
-            )
+            told = "a server adds noise to what was planned for sums alone; plan again, with that trust"
+            raise UnsoundClaim(told)
         return float(np.max(release.sharing.weights * release.hiding) * self.plan.upload_scale[t])
 
     def _into(self, client: int, t: int) -> Into:

@@ -105,9 +105,8 @@ def train(
     start = _going_on(folder, deployment.mark) if resume else None
     told = RunState.kept_in(folder) if resume else RunState.nothing()
     told.heads |= {} if known is None else known.heads()
-    session = _Session(
-        deployment, exchange, folder, patience, on_round, told, known, roster, mark=deployment.mark
-    )
+    mark = deployment.mark
+    session = _Session(deployment, exchange, folder, patience, on_round, told, known, roster, mark=mark)
     try:
         done = session.whole(start)
     except (NoMoreReplies, InvalidInput):

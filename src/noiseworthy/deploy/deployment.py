@@ -12,6 +12,8 @@ from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import approved
+from noiseworthy.deploy.gateway.terms import MOST_NUMBERS
+from noiseworthy.deploy.secure_sum.terms import MOST_COORDINATES
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.centring import OF_A_SIMULATION
@@ -80,6 +82,12 @@ class Deployment:
         if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
         work_of(plan, 0, 0)
+        most = MOST_COORDINATES if plan.problem.trust.sums_itself else MOST_NUMBERS
+        if plan.numbers > most:
+            raise ConfigError(
+                f"an upload of this plan has {plan.numbers:,} numbers, and owners send {most:,} at most; "
+                'project records to fewer features, or state [algorithm] name = "fedsgd-dpc"'
+            )
         return cls(prepared, plan, prepared.study.training.seeds[0])
 
     @property

@@ -8,8 +8,8 @@ import tomli_w
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from noiseworthy._places import whole
-from noiseworthy.deploy.gateway.summing import read_roster
+from noiseworthy._places import write_whole
+from noiseworthy.deploy.gateway.summing import read_public, read_roster
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.errors import ConfigError
 
@@ -66,7 +66,7 @@ def collected(files: list[Path]) -> dict[str, str]:
 
 
 def write_roster(path: Path, keys: Mapping[str, str]) -> Roster:
-    """Write the roster of owners' public keys, and read it back.
+    """Write the roster of owners' public keys.
 
     Args:
         path: of the file.
@@ -76,7 +76,7 @@ def write_roster(path: Path, keys: Mapping[str, str]) -> Roster:
         ConfigError: keys of another kind; the file is as it was.
         InvalidInput: too few owners, or two with one key; the file is as it was.
     """
+    roster = Roster({name: read_public(Path(f"{name}.pub"), name, key) for name, key in keys.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as draft:
-        draft.write_text(tomli_w.dumps({"owners": dict(keys)}), "utf-8")
-        return read_roster(draft)
+    write_whole(path, tomli_w.dumps({"owners": dict(keys)}))
+    return roster

@@ -70,15 +70,9 @@ class Void(TooFewReplies):
 
 
 def terms_for(
-    roster: Roster,
-    number: int,
-    requests: Mapping[str, Request],
-    reach: float,
-    colluders: int,
-    dropouts: int,
-    share: float = 0.0,
-    coordinates: int | None = None,
-) -> Terms:
+    roster: Roster, number: int, requests: Mapping[str, Request], reach: float, colluders: int, dropouts: int,
+    share: float = 0.0, coordinates: int | None = None,
+) -> Terms:  # fmt: skip
     """The terms of a round, on the finest grid that has room for its sum.
 
     Args:
@@ -143,14 +137,9 @@ def summed(
     steps, uploaded = iter(STEPS), ()
     while messages:
         step = next(steps)
+        begun = requests if step == STEPS[0] else {}
         sent = {
-            name: packed(
-                SumRequest(
-                    message=message,
-                    request=requests[name] if step == STEPS[0] else None,
-                    weight=weights[name],
-                )
-            )
+            name: packed(SumRequest(message=message, request=begun.get(name), weight=weights[name]))
             for name, message in messages.items()
         }
         found = answers(exchange, sent, seconds, (Summed, Refused))

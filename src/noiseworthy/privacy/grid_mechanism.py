@@ -87,9 +87,8 @@ class GridMechanism:
         """
         rows = np.atleast_2d(np.asarray(gradients, np.float64))
         if len(rows) > self.records:
-            raise InvalidInput(
-                f"at most {self.records} rows are covered, got {len(rows)}; nothing was released"
-            )
+            told = f"at most {self.records} rows are covered, got {len(rows)}; nothing was released"
+            raise InvalidInput(told)
         total = clipped_sum(rows, self.clip_norm, self.norm, self.grid)
         return Upload(self.noise.added_to(total), self.grid, self.records, self.noise.assurance)
 

@@ -15,9 +15,10 @@ from noiseworthy.data.owners import write_owners
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.gateway.client import pack_about
+from noiseworthy.deploy.gateway.client import pack_about, packed
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request, Uploaded, pack_reply, read_reply
+from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.owners import owner_tables, write_owner_files
 from noiseworthy.errors import ConfigError, DataError, GatewayError
@@ -27,6 +28,7 @@ from noiseworthy.studies.plan_file import FILE, planned
 from noiseworthy.studies.prepare import prepare
 
 from .conftest import asked
+from .test_models import description
 
 COLUMNS = {
     "hospital": {"role": "client"},
@@ -102,6 +104,29 @@ def test_a_gateway_with_columns_answers_requests(folder):
             task={"model": "logistic"}, mechanism="gaussian", noise=1.0, deadline=time.time() + 600,
         )  # fmt: skip
         assert isinstance(asked(gateway, wanted), Uploaded)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (COLUMNS, ""),
+        (OTHER, "the owner's file has [columns] with the digest"),
+        ({"pulse" if name == "age" else name: one for name, one in COLUMNS.items()}, "the study's have"),
+        (None, "the study has none"),
+    ],
+    ids=["the owner's", "another range", "another name", "none"],
+)
+def test_a_model_of_other_columns_than_the_owners_is_not_kept(folder, schema, says):
+    """It fits by its shape alone, and would read others, or none, where it is tuned."""
+    stated = schema and Schema.model_validate(schema).model_dump(mode="json")
+    task = {"model": "logistic", "feature_norm": 1.0, "bias": 0.0}
+    model = description(record_shape=[4], classes=["no", "yes"], schema=stated, task=task)
+    with Gateway.open(owner_in(folder)) as gateway:
+        gateway.ledger.begin("wards")
+        offer = ModelOffer(run="wards", description=model, theta=np.zeros(4, np.float32))
+        reply = read_reply(gateway.answer(packed(offer)))
+    assert says in getattr(reply, "message", "")
+    assert (folder / "models" / "wards").exists() == (schema is COLUMNS)
 
 
 @pytest.mark.parametrize(

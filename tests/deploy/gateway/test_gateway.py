@@ -17,12 +17,14 @@ from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import BROKEN, FAILED, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
-from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
+from noiseworthy.deploy.gateway.messages import LARGEST, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.price import share_of
+from noiseworthy.deploy.gateway.terms import MOST_NUMBERS
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.moments.wire import MomentsWork
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -277,6 +279,21 @@ def test_what_the_owner_does_not_allow_is_refused_and_costs_nothing(gateway, sil
     assert isinstance(reply, Refused)
     assert reply.reason == reason, reply
     assert (silent, spent(gateway)) == ([], (0, 0))
+
+
+def test_an_upload_that_no_message_holds_is_refused_before_it_is_paid_for(gateway_of):
+    gateway, long = gateway_of(allowed={"most_parameters": 10_000}), 8_200
+    gateway.holding = Holding(np.zeros((91, long), np.float32), gateway.holding.y, 2)
+    work = {"algorithm": MomentsWork(label_weight=1.0), "theta": np.zeros(long, np.float32)}
+    reply = asked(gateway, request(**work))
+    assert isinstance(reply, Refused)
+    assert "uploads of 33,423,360 numbers, got 33,632,300; nothing was spent" in reply.message
+    assert spent(gateway) == (0, 0)
+
+
+def test_a_message_has_room_for_the_longest_upload(gateway):
+    data = gateway.answer(packed(request()))
+    assert 10 * (len(data) - 8 * P) < LARGEST - 8 * MOST_NUMBERS
 
 
 def test_what_an_owner_does_not_name_is_refused(gateway_of):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from jax import monitoring
 
+from noiseworthy._places import CACHE_VARIABLE
+from noiseworthy.cli.gateways import gateway as serving
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
@@ -123,3 +125,23 @@ def test_a_deadline_that_passes_while_compiling_costs_nothing(gateway, monkeypat
     assert isinstance(reply, Refused)
     assert reply.reason == "deadline"
     assert spent(gateway) == (0, 0)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_programs_outlive_a_gateway_where_its_environment_names_a_folder_and_nowhere_else(
+    named, gateway_of, tmp_path, monkeypatch
+):
+    """What features make of records would lie beside them: the owner says where, or it stays in memory."""
+    opened, chosen = gateway_of(), []
+
+    def ended(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("noiseworthy.deploy.gateway.owner.load_owner", lambda _: opened.owner)
+    monkeypatch.setattr("noiseworthy.deploy.gateway.gateway.Gateway.open", lambda *_, **__: opened)
+    monkeypatch.setattr("noiseworthy.deploy.gateway.server.serve", ended)
+    monkeypatch.setattr("noiseworthy.cli.gateways.signal.signal", lambda *_: None)
+    monkeypatch.setattr("noiseworthy.engines.compilation.use_persistent_cache", lambda: chosen.append(named))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path) if named else "")
+    serving(tmp_path / "owner.toml")
+    assert chosen == [True] * named

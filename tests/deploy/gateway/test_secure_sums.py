@@ -47,6 +47,7 @@ from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.leases import lease
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Grid, Upload
 
@@ -254,6 +255,21 @@ def test_a_gateway_whose_budget_is_spent_uploads_nothing(owners):
     assert NAMES[2] not in found.survivors
     assert found.missing[NAMES[2]].startswith("budget: ")
     assert spent(poor) == before
+
+
+@pytest.mark.parametrize("why", ["leased", "records"])
+def test_owners_that_cannot_pay_leave_a_round_before_the_others_pay_for_it(owners, why):
+    """They left as they should pay, and the round was void for those who had."""
+    for name in NAMES[2:]:
+        gateway = owners.gateways[name]
+        if why == "leased":
+            assert lease(gateway.ledger, gateway.ledger.begin("another"), gateway.number, WHOLE) is None
+        else:
+            gateway.fingerprint.take()
+            gateway.fingerprint.records = [b"other records"]
+    with pytest.raises(TooFewReplies, match=f"2 of 4 owners sent keys.*client 3: {why}"):
+        owners.sum()
+    assert [spent(gateway)[0] for gateway in owners.gateways.values()] == [0, 0, 0, 0]
 
 
 def reply_of(gateway: Gateway, wanted, terms, message=None) -> Any:

@@ -52,6 +52,8 @@ def test_the_gateway_has_no_network_and_the_node_no_records(tmp_path):
         assert one["UMask"] == "0077"
     assert gateway["ReadWritePaths"] == "/var/lib/noiseworthy-gateway"
     assert "ReadWritePaths" not in node
+    assert gateway["CacheDirectory"] == GATEWAY_USER
+    assert f"NOISEWORTHY_CACHE=%C/{GATEWAY_USER} " in gateway["Environment"]
 
 
 def test_the_gateway_may_write_its_witness_too(tmp_path):

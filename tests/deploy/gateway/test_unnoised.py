@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,16 @@ def test_what_no_noise_of_a_sum_covers_is_refused_before_anything_is_paid(trusti
     told = refusal(trusting, request(algorithm=MrMtlWork(step_size=0.5, share=0.1), into=into()))
     assert "an owner computes on with it" in told.message, "an own model would move by bare numbers"
     assert spent(trusting) == (0, 0)
+
+
+def test_a_clip_below_one_step_of_the_sums_grid_is_refused_before_it_is_paid_for(gateway_of):
+    """A row that counts for less than a step would be truncated to nothing, which rows refuse."""
+    pure = {"mechanism": "laplace", "delta": 0.0}
+    gateway = gateway_of(allowed={"server_adds_noise": True}, budget=pure)
+    coarse = Into(weight=WEIGHT, exponent=math.ceil(math.log2(WEIGHT * CLIP / 91)))
+    told = refusal(gateway, request(mechanism="laplace", noise=1e9 * CLIP, into=coarse))
+    assert (told.reason, "at least one step of the grid" in told.message) == ("not-allowed", True)
+    assert spent(gateway) == (0, 0)
 
 
 def test_moments_need_a_grid_that_keeps_their_rows_at_right_angles(trusting):

@@ -49,7 +49,7 @@ class Grid(Protocol):
 
 
 class GridExchange:
-    """The owners behind the nodes of a grid; an `engines.exchange.Exchange`.
+    """The owners behind the nodes of a grid; a `deploy.exchange.Exchange`.
 
     A node says whose it is when it is first seen, and its key proves it. Of several that claim one owner,
     the first that is there is asked. A node that comes back under another id is asked for its name like any

@@ -23,9 +23,8 @@ from starlette.responses import PlainTextResponse
 from noiseworthy._places import write_whole
 
 Scope = MutableMapping[str, Any]
-Application = Callable[
-    [Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
-]
+Send = Callable[[Any], Awaitable[None]]
+Application = Callable[[Scope, Callable[[], Awaitable[Any]], Send], Awaitable[None]]
 
 _NODES, _APPS = "/v1/fleet/", "/v1/runtime/"
 _EXTENSIONS = "flwr.ee.superlink.extensions"

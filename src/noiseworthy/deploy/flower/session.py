@@ -106,7 +106,7 @@ def run_in(folder: Path) -> AbstractContextManager[Grid]:
 
 @dataclass
 class LinkExchange:
-    """The owners behind a deployment's superlink; an `engines.exchange.Exchange` and a context.
+    """The owners behind a deployment's superlink; a `deploy.exchange.Exchange` and a context.
 
     While the superlink is gone nobody can be asked, and what was under way is lost; another run begins once
     it is back.

@@ -27,7 +27,7 @@ from noiseworthy.deploy.gateway.messages import (
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.runs import Runs
-from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
+from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor, check_room
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.methods.local import Memory
@@ -255,7 +255,7 @@ class Gateway:
         """What the ledger answers to a release, and what the owner remembers before it."""
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
-        memory = self._checked(accepted, charge)
+        memory = self.checked(accepted, charge)
         # bound before it is charged: a kill in between leaves an account that is bound and spent nothing; the
         # other way round one that has spent would take any records
         if not self.fingerprint.taken:
@@ -284,11 +284,11 @@ class Gateway:
         try:
             task = self.task(request.task, request.seen)
             if task.dimension != len(request.theta):
-                raise Declined(
-                    "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"
-                )
+                said = f"the model has {task.dimension} parameters, got {len(request.theta)}"
+                raise Declined("not-allowed", said)
             job = job_of(request, task, self.holding.size)
             check_floor(self.owner.budget, job)
+            check_room(job)
             if request.into is not None:
                 from noiseworthy.deploy.gateway.unnoised import allowed  # here: few owners trust a server
 
@@ -297,7 +297,7 @@ class Gateway:
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
 
-    def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
+    def checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
         self._check_records()

@@ -82,12 +82,10 @@ class Seen(Table):
         if self.directions.shape[1] != len(self.mean):
             raise ValueError("directions must have as many numbers as the mean")
         scales = [0 if one is None else len(one) for one in (self.center, self.spread)]
-        if scales not in ([0, 0], 2 * [len(self.mean)]) or (
-            self.spread is not None and self.spread.min() <= 0
-        ):
-            raise ValueError(
-                "center and spread, where there are any, must be as long as the mean, spread above 0"
-            )
+        positive = self.spread is None or self.spread.min() > 0
+        if scales not in ([0, 0], 2 * [len(self.mean)]) or not positive:
+            told = "center and spread, where there are any, must be as long as the mean, spread above 0"
+            raise ValueError(told)
         return self
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from noiseworthy._tables import Table
-from noiseworthy.data.owners import Labels, labels_misfit
+from noiseworthy.data.owners import Labels, columns_misfit, labels_misfit
 from noiseworthy.deploy.gateway.messages import Received, RunName, Seen, Vector, pack_reply
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.errors import InvalidInput, UserError
@@ -59,7 +59,9 @@ class ModelOffer(Table):
 
         holding = gateway.holding
         try:
-            task = fitting(self, holding.feature_shape, holding.classes, labels_of(gateway.owner))
+            owner = gateway.owner
+            digest = owner.columns and owner.columns.digest
+            task = fitting(self, holding.feature_shape, holding.classes, labels_of(owner), digest)
             _check_allowed(gateway, task, self)
             encoder = own_encoder(gateway.owner, task)
         except UserError as error:
@@ -126,8 +128,9 @@ def described(offer: ModelOffer) -> Description:
 
 
 def fitting(
-    offer: ModelOffer, record_shape: Sequence[int], classes: int | None, labels: Labels | None = None
-) -> TaskTable:
+    offer: ModelOffer, record_shape: Sequence[int], classes: int | None, labels: Labels | None = None,
+    columns: str | None = None,
+) -> TaskTable:  # fmt: skip
     """The task of an offered model, which is for records like an owner's.
 
     Args:
@@ -135,6 +138,7 @@ def fitting(
         record_shape: of the owner's records.
         classes: of their labels.
         labels: the classes in their order; None where the owner's file does not list them.
+        columns: digest of those that the owner's file states; None where it states none.
 
     Raises:
         DataError: what describes no model.
@@ -147,7 +151,8 @@ def fitting(
             f"the model is for records of shape {said.record_shape} and {told} classes, the owner's are "
             f"{[*record_shape]} and {classes}"
         )
-    if misfit := labels_misfit("the owner", labels, said.classes):
+    misfit = columns and columns_misfit("the owner", columns, said.columns and said.columns.digest)
+    if misfit := misfit or labels_misfit("the owner", labels, said.classes):
         raise InvalidInput(misfit)
     return said.task
 

@@ -183,9 +183,8 @@ class Owner(Table):
 
             check_beside(table)
             if bought := [*self.columns.to_buy]:
-                raise ValueError(
-                    f"[columns] {bought[0]}: ranges are bought in simulation only; state [least, most]"
-                )
+                told = "ranges are bought in simulation only; state [least, most]"
+                raise ValueError(f"[columns] {bought[0]}: {told}")
         elif is_table(str(table.data)) and not table.regression and table.classes is None:
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self

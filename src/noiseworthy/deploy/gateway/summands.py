@@ -93,9 +93,13 @@ def entering(
 
     Raises:
         Declined: a grid on which truncated rows may be further apart than the release accounts for.
+        InvalidInput: a clip that is less than a step of it once divided by the rows.
     """
     one = job._sums[name]
-    if not one.stays_apart(grid.spacing * one.mechanism.records / weight):
+    factor = weight / one.mechanism.records
+    # of no rows, for its refusal of a clip below one step: later it would come after the payment
+    clipped_sum(np.zeros((0, 1)), one.mechanism.clip_norm * factor, one.mechanism.norm, grid)
+    if not one.stays_apart(grid.spacing / factor):
         raise Declined("not-allowed", "the grid of the sum is too coarse for these rows; nothing was spent")
     noised = replace(one, mechanism=replace(one.mechanism, noise=paid))
     return replace(job, **{name: Summand(**noised.plain, weight=weight, grid=grid, drawn=drawn or paid)})

@@ -27,7 +27,7 @@ from noiseworthy.deploy.secure_sum.messages import read_asked, read_terms, sente
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import ConfigError, LedgerError, Unwitnessed, UserError, VoidRound
-from noiseworthy.privacy.durable import Resend
+from noiseworthy.privacy.durable import Charge, Resend
 from noiseworthy.privacy.durable.storage import turn
 
 if TYPE_CHECKING:
@@ -103,10 +103,15 @@ def read_roster(path: Path) -> Roster:
         InvalidInput: too few owners, or two with one key.
     """
     table = checked(RosterTable, read_toml(path, "roster"), "the roster", "; see docs/secure_sum.md")
-    return Roster({name: _public(path, name, key) for name, key in table.owners.items()})
+    return Roster({name: read_public(path, name, key) for name, key in table.owners.items()})
 
 
-def _public(path: Path, name: str, key: str) -> bytes:
+def read_public(path: Path, name: str, key: str) -> bytes:
+    """The bytes of an owner's public key, which a file holds as `ssh-keygen` writes it.
+
+    Raises:
+        ConfigError: a key of another kind.
+    """
     try:
         found = serialization.load_ssh_public_key(key.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -250,10 +255,11 @@ class Sums:
         request = hidden_by(asked.request, asked.weight, terms) if terms.share else asked.request
         made = accepted = gateway.accepted(request)
         _check_same(terms, asked.request, accepted)
-        gateway.rehearse(accepted)
         if terms.share:
             made = shared(gateway, accepted, asked.request.noise, asked.weight, terms)
             accepted = replace(accepted, share=made.share)
+        # before the others pay, too: a round that it leaves as it should pay may be void for all of them
+        gateway.checked(accepted, Charge(gateway.number, request.release, accepted.share))
         releasing = Releasing(gateway, accepted, made, asked.weight, terms)
         begun = self.member.begin(asked.message, releasing)
         _check_new(gateway, accepted.request)

@@ -1,8 +1,11 @@
 """The owner's terms: what they allow of a request, before anything is spent."""
 
-from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
+from noiseworthy.deploy.gateway.messages import LARGEST, Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
 from noiseworthy.methods.wire import Job
+
+MOST_NUMBERS = (LARGEST - 2**20) // 8
+"""Of an upload, so that a message has room for it."""
 
 
 class Declined(Exception):
@@ -48,3 +51,15 @@ def check_floor(budget: BudgetTable, job: Job) -> None:
             f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
             "nothing was spent, ask for more noise or a smaller clip",
         )
+
+
+def check_room(job: Job) -> None:
+    """Hold an upload against the longest message, in which it must leave once it is paid for.
+
+    Raises:
+        Declined: it is longer.
+    """
+    numbers = sum(one.dimension for one in job.sums)
+    if numbers > MOST_NUMBERS:
+        said = f"a message holds uploads of {MOST_NUMBERS:,} numbers, got {numbers:,}; nothing was spent, "
+        raise Declined("not-allowed", said + "ask for fewer features, or for gradients in place of moments")

@@ -49,7 +49,7 @@ RuntimeDirectory={run}
 RuntimeDirectoryMode=0710
 CacheDirectory={gateway}
 CacheDirectoryMode=0700
-Environment=XDG_CACHE_HOME=%C/{gateway} HOME=%C/{gateway}
+Environment=NOISEWORTHY_CACHE=%C/{gateway} XDG_CACHE_HOME=%C/{gateway} HOME=%C/{gateway}
 ReadWritePaths={written}
 ProtectHome=read-only
 PrivateNetwork=yes
@@ -160,7 +160,5 @@ def _word(value: str | Path) -> str:
     """
     text = str(value)
     if shlex.quote(text) != text or "%" in text:
-        raise ConfigError(
-            f"{text!r} cannot stand in a unit; name a path of letters, digits, '.', '_', '-' and '/'"
-        )
+        raise ConfigError(f"{text!r} cannot stand in a unit; name a path of letters, digits and . _ - /")
     return text

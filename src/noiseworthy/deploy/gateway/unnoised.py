@@ -72,7 +72,7 @@ def unnoised(job: Job, request: Request, into: Into) -> Job:
 
     Raises:
         Declined: work of more than one noised sum, or a grid without room for it or its noise.
-        InvalidInput: noise of less than a step.
+        InvalidInput: noise or a clip of less than a step.
     """
     grid = Grid(into.exponent)
     name, one = only_sum(job, request.algorithm.name)

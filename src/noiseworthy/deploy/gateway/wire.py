@@ -100,9 +100,8 @@ def unpack(data: bytes, *, most: int = LARGEST, not_finite: Collection[str] = ()
 def _split(data: bytes, most: int) -> tuple[bytes, bytes]:
     magic, version, length = _START.unpack_from(data)
     if magic == _MAGIC and version != VERSION:
-        raise WireError(
-            f"a message of version {version} cannot be read, only version {VERSION}; update one side"
-        )
+        told = f"version {version} cannot be read, only version {VERSION}; update one side"
+        raise WireError(f"a message of {told}")
     end = _START.size + length
     if magic != _MAGIC or len(data) > most or length > _OUTLINE or end > len(data):
         _refuse()

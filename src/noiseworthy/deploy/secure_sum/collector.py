@@ -176,13 +176,9 @@ class Collector:
         return dict.fromkeys(owners, pack_asked(step, self.terms, content))
 
     def _read(
-        self,
-        step: Step,
-        body: dict[str, type],
-        replies: Mapping[str, bytes],
-        among: Any,
+        self, step: Step, body: dict[str, type], replies: Mapping[str, bytes], among: Any,
         check: Callable[[Letter], None],
-    ) -> dict[str, Letter]:
+    ) -> dict[str, Letter]:  # fmt: skip
         """Usable letters of owners in the order of the cohort; the others are noted as faults."""
         found: dict[str, Letter] = {}
         for name in among:
@@ -191,14 +187,9 @@ class Collector:
         return found
 
     def _take(
-        self,
-        found: dict[str, Letter],
-        name: str,
-        data: bytes,
-        step: Step,
-        body: dict[str, type],
+        self, found: dict[str, Letter], name: str, data: bytes, step: Step, body: dict[str, type],
         check: Callable[[Letter], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         letter = read(data, step, self.terms, self.roster, body)
         if letter.sender != name:
             raise VoidRound(f"a letter of {letter.sender} came from {name}")

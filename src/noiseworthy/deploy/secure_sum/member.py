@@ -101,9 +101,8 @@ class Member:
         if self.name not in terms.cohort or not set(terms.cohort) <= self.roster.keys.keys():
             raise VoidRound("the cohort leaves out this owner, or has somebody who is not on the roster")
         if terms.colluders < self.colluders:
-            raise VoidRound(
-                f"the round withstands {terms.colluders} colluders, this owner demands {self.colluders}"
-            )
+            told = f"the round withstands {terms.colluders} colluders, this owner demands {self.colluders}"
+            raise VoidRound(told)
         self.record.begin(self.name, terms)
         begun = OwnerRound(self, terms, release, RoundSecrets.drawn())
         begun._answers[hashlib.sha256(data).digest()] = begun.keys()

@@ -91,9 +91,8 @@ class RoundRecord:
             row = owner, terms.run, terms.round, terms.digest, survivors
             changed = self._db.execute(put, row).rowcount
         if not changed:
-            raise VoidRound(
-                f"another list of survivors was signed in round {terms.round}, or a later round was begun"
-            )
+            told = f"another list of survivors was signed in round {terms.round}, or a later round was begun"
+            raise VoidRound(told)
 
 
 @contextmanager

@@ -164,9 +164,8 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
             f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
         )
     if mark != APPLICATION and (mark or tables):
-        raise LedgerError(
-            f"{path} is no privacy ledger of this version; name another file, nothing was spent"
-        )
+        told = "is no privacy ledger of this version; name another file, nothing was spent"
+        raise LedgerError(f"{path} {told}")
     return not mark
 
 
@@ -234,9 +233,8 @@ def turn(path: Path) -> Iterator[None]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise LedgerError(
-            f"{path} cannot be made ({error}); make its folder writable, or free disk space"
-        ) from None
+        told = f"{path} cannot be made ({error}); make its folder writable, or free disk space"
+        raise LedgerError(told) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -115,9 +115,8 @@ class Witness:
             LedgerError: a file that is gone, or a folder that cannot be written to.
         """
         if not (self.path.exists() and os.access(self.path.resolve().parent, os.W_OK)):
-            raise LedgerError(
-                f"witness {self.path} is gone or cannot be written; mount its disk, nothing was spent"
-            )
+            told = "is gone or cannot be written; mount its disk, nothing was spent"
+            raise LedgerError(f"witness {self.path} {told}")
 
     def write(self, identity: str, seen: Seen, *, paid: bool = True) -> None:
         """Replace the file whole, durably, before this returns.
