@@ -174,16 +174,14 @@ def _opposite(kernel: Sequence[int], margins: Pairs) -> list[tuple[int, int]]:
 
 def _in_order(x: Array, weight: Array, margins: Pairs) -> Array:
     order = ("NHWC", "HWIO", "NHWC")
-    convolve = partial(
-        lax.conv_general_dilated, window_strides=(1, 1), padding=margins, dimension_numbers=order
-    )
-    shared = jax.custom_batching.custom_vmap(convolve)
+    plain = partial(lax.conv_general_dilated, window_strides=(1, 1), padding=margins, dimension_numbers=order)
+    shared = jax.custom_batching.custom_vmap(plain)
 
     @shared.def_vmap
     def several(size: int, batched: Sequence[bool], x: Array, weight: Array) -> tuple[Array, bool]:
         if batched[1]:
             axes = [0 if one else None for one in batched]
-            return jax.vmap(jax.custom_batching.sequential_vmap(convolve), axes)(x, weight), True
+            return jax.vmap(jax.custom_batching.sequential_vmap(plain), axes)(x, weight), True
         made = _in_order(x.reshape(-1, *x.shape[2:]), weight, margins)
         return made.reshape(*x.shape[:2], *made.shape[1:]), True
 

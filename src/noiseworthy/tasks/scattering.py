@@ -118,10 +118,8 @@ def _smoothed(images: Array, along: tuple[NDArray[np.float32], ...]) -> Array:
 @lru_cache(maxsize=8)
 def _bank(height: int, width: int) -> _Bank:
     sides = [(side // STRIDE + 2) * STRIDE for side in (height, width)]
-    before = [(long - side) // 2 for long, side in zip(sides, (height, width), strict=True)]
-    margins = tuple(
-        (b, long - side - b) for b, long, side in zip(before, sides, (height, width), strict=True)
-    )
+    low = [(long - side) // 2 for long, side in zip(sides, (height, width), strict=True)]
+    margins = tuple((b, long - side - b) for b, long, side in zip(low, sides, (height, width), strict=True))
     fine, coarse = (
         np.stack([_morlet(sides[0], sides[1], scale, turn) for turn in range(ORIENTATIONS)])
         for scale in (0, 1)
