@@ -212,8 +212,11 @@ def test_arrays_that_do_not_fit_are_refused(case):
         model_of({"model": "softmax"}, (4, 4), 3).predict(records)
 
 
-@pytest.mark.parametrize(("token", "said"), [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5"), (2.0**40, "1")])
-def test_tokens_that_are_no_whole_numbers_are_refused(token, said):
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5"), (2.0**40, "1"), (5, "5.0; give 0 to 4"), (-1, "-1.0")],
+)
+def test_tokens_that_the_model_does_not_know_are_refused(token, said):
     task = lstm(5, length=4, embedding=2, hidden=3)
     theta = np.asarray(task.initial(jax.random.key(0)))
     model = Model(Kept(described({"model": "lstm"}, (4,), 5, label_shape=[4]), theta), task)
