@@ -12,6 +12,7 @@ import pytest
 
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import in_units
 from noiseworthy.model.folder import Kept
 from noiseworthy.model.model import Model
@@ -231,6 +232,12 @@ def test_many_records_are_predicted_in_parts(monkeypatch):
     monkeypatch.setattr("noiseworthy.model.model.CHUNK", 4)
     np.testing.assert_allclose(model.predict_proba(x), whole, rtol=1e-6)
     assert model.predict(x[:0]).shape == (0,)
+
+
+def test_the_card_names_no_command_that_is_refused():
+    said = described({"model": "lstm"}, (4,), 5, label_shape=[4])
+    assert "for every token or voxel" in (card := card_of(said))
+    assert "noiseworthy predict" not in card
 
 
 def test_the_card_says_what_the_columns_are_and_what_is_promised():
