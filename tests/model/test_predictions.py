@@ -12,6 +12,7 @@ import pytest
 
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import in_units
 from noiseworthy.model.folder import Kept
 from noiseworthy.model.model import Model
@@ -225,8 +226,11 @@ def test_arrays_that_do_not_fit_are_refused(case):
         model_of({"model": "softmax"}, (4, 4), 3).predict(records)
 
 
-@pytest.mark.parametrize(("token", "said"), [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5"), (2.0**40, "1")])
-def test_tokens_that_are_no_whole_numbers_are_refused(token, said):
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5"), (2.0**40, "1"), (5, "5.0; give 0 to 4"), (-1, "-1.0")],
+)
+def test_tokens_that_the_model_does_not_know_are_refused(token, said):
     task = lstm(5, length=4, embedding=2, hidden=3)
     theta = np.asarray(task.initial(jax.random.key(0)))
     model = Model(Kept(described({"model": "lstm"}, (4,), 5, label_shape=[4]), theta), task)
@@ -241,6 +245,12 @@ def test_many_records_are_predicted_in_parts(monkeypatch):
     monkeypatch.setattr("noiseworthy.model.model.CHUNK", 4)
     np.testing.assert_allclose(model.predict_proba(x), whole, rtol=1e-6)
     assert model.predict(x[:0]).shape == (0,)
+
+
+def test_the_card_names_no_command_that_is_refused():
+    said = described({"model": "lstm"}, (4,), 5, label_shape=[4])
+    assert "for every token or voxel" in (card := card_of(said))
+    assert "noiseworthy predict" not in card
 
 
 def test_the_card_says_what_the_columns_are_and_what_is_promised():

@@ -54,6 +54,7 @@ def make(shape, classes):
     loss = "softmax" if classes else "squared"
     return model_task(lambda w, x: x.ravel() @ w, jnp.zeros((6, classes or 1)), loss)
 """
+TOKENS = PURE.replace("x.ravel() @ w", "w[x.ravel()].sum(axis=0)")
 KINDS = {"equinox": EQUINOX, "linen": LINEN, "nnx": NNX, "haiku": HAIKU, "haiku-bare": HAIKU_WITHOUT_RNG}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -203,6 +204,7 @@ def make(shape, classes):
         (EQUINOX.replace("dense])", "dense, eqx.nn.Lambda(lambda z: (z, z))])"), "got a tuple and the loss"),
         ("def make(shape, classes):\n    return 3", r"must return an equinox module, .* got builtins\.int"),
         ("def make(shape, classes):\n    return 1 / 0", r"division by zero \(line 2 of my_module\.py\)"),
+        (TOKENS, r"float32 records of shape \(2, 3\) and 3 classes: TypeError: Indexer .* \(line 6 of my"),
         ("def make(shape):\n    return 1", r"records of shape \(2, 3\) and 3 classes: TypeError"),
     ],
 )

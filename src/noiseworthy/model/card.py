@@ -61,6 +61,8 @@ def _use(description: Description) -> str:
     own, after = description.task.model not in MODELS, f"or `noiseworthy predict RUN {file} -o out.csv`."
     if own:
         after = "where `task` is your network, as `nw.equinox_task` or `nw.model_task` makes it."
+    elif description.label_shape:
+        after = "It answers for every token or voxel of a record, which makes no table."
     return (
         f'```python\nimport noiseworthy as nw\n\nmodel = nw.load_model("this/folder"{", task=task" * own})\n'
         f"model.predict(records)\n```\n\n{after}"

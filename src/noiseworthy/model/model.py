@@ -308,22 +308,18 @@ class Model:
 
     def _array(self, records: Any, named: bool, name: str) -> NDArray:
         shape = tuple(self.description.record_shape)
+        wanted = f"(n, {', '.join(map(str, shape))})"
         if named:
-            raise DataError(
-                f"{name}: this model has no named columns; give an array of shape "
-                f"(n, {', '.join(map(str, shape))})"
-            )
+            raise DataError(f"{name}: this model has no named columns; give an array of shape {wanted}")
         x = np.asarray(records)
         if x.dtype.kind not in "biuf" or x.shape[1:] != shape:
-            raise DataError(
-                f"{name} must be numbers of shape (n, {', '.join(map(str, shape))}), got {x.dtype} of shape "
-                f"{x.shape}"
-            )
+            raise DataError(f"{name} must be numbers of shape {wanted}, got {x.dtype} of shape {x.shape}")
         if self.loss == "tokens":
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
-            if len(strange := x[tokens != x]):
-                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; encode text first")
+            last = len(self.classes or ()) - 1
+            if len(strange := x[(tokens != x) | (tokens < 0) | (tokens > last)]):
+                raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; give 0 to {last}")
             return tokens
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
         bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))

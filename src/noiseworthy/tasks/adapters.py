@@ -12,7 +12,7 @@ import numpy as np
 from noiseworthy._jax import jax, jnp
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.networks import check_fits, model_task, parted
+from noiseworthy.tasks.networks import ModelTask, check_fits, model_task, parted
 
 _KINDS = "an equinox module, a flax module, a haiku transform, or what nw.model_task returns"
 _MIXES = (
@@ -37,12 +37,18 @@ def as_task(model: str, made: Any, shape: tuple[int, ...], classes: int | None, 
     if isinstance(made, Task):
         return replace(cast(Any, made), ridge=ridge) if ridge else made
     apply, params = _function_of(model, made, jnp.zeros(shape, jnp.float32))
-    task = model_task(
-        apply, params, "squared" if classes is None else "softmax", ridge=ridge, record_shape=shape
-    )
+    loss = "squared" if classes is None else "softmax"
+    task = model_task(apply, params, loss, ridge=ridge, record_shape=shape)
     labels = np.zeros(0, np.float32 if classes is None else np.int32)
     check_fits(f'[task] model = "{model}"', task, np.zeros((0, *shape), np.float32), labels, classes)
     return task
+
+
+def try_floats(task: Task, shape: tuple[int, ...]) -> None:
+    """Trace a network on a record of floats, which trials, probes and predictions have instead of tokens."""
+    if isinstance(task, ModelTask):
+        given = (jax.ShapeDtypeStruct(one, jnp.float32) for one in ((task.dimension,), (1, *shape)))
+        jax.eval_shape(lambda theta, x: task.outputs(theta, task.prepare(x)[0]), *given)
 
 
 Apply = Callable[[Any, jax.Array], jax.Array]

@@ -108,7 +108,6 @@ class ModelTask:
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`).
         A record contributes zero if its gradient is not finite or its squared norm overflows.
         """
-
         if len(batch.mask) == 1:
             return formed_sum(self._loss, theta, chunks(batch, 1), clip_norm, norm)
         ghost = self._ghost(batch.x[0], batch.y[0], norm)
@@ -167,7 +166,6 @@ class ModelTask:
 
         # parameter by parameter: in a loop XLA on CPU is slow to put numbers in a row
         parts = jnp.split(theta, np.cumsum([size for _, size in self.names])[:-1])
-
         few = len(batch.mask) <= min(self.chunk, _FEWEST)
         at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2").numbers)
         empty = jax.tree.map(jnp.zeros_like, parts)

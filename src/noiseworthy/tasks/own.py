@@ -82,19 +82,21 @@ def own_task(
 
 @lru_cache(maxsize=64)
 def _task(model: str, sources: Sources, shape: tuple[int, ...], classes: int | None, ridge: float) -> Task:
-    from noiseworthy.tasks.adapters import as_task
+    from noiseworthy.tasks.adapters import as_task, try_floats
 
     make = _function(model, sources)
     try:
         # numbers that it draws are the same ones whatever a user has enabled
         with _served(sources), in_float32():
-            return as_task(model, make(shape, classes), shape, classes, ridge)
+            task = as_task(model, make(shape, classes), shape, classes, ridge)
+            try_floats(task, shape)
+            return task
     except UserError:
         raise
     except Exception as error:
         labels = "real targets" if classes is None else f"{classes} classes"
         raise InvalidInput(
-            f'[task] model = "{model}" makes no model for records of shape {shape} and {labels}: '
+            f'[task] model = "{model}" makes no model for float32 records of shape {shape} and {labels}: '
             f"{_said(error, sources)}"
         ) from error
 
