@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+_HEAD = 6
+"""First characters that are kept of a name whose middle is left out."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -131,6 +135,28 @@ def shortened(name: str, most: int = 18) -> str:
         'hospital of the n…'
     """
     return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def shortened_apart(names: Sequence[str]) -> list[str]:
+    """Names cut as by `shortened`; of those that would be alike, the word is kept in which they differ.
+
+    Example:
+        >>> shortened_apart(["north", "hospital of the county of A", "hospital of the county of B"])
+        ['north', 'hospit…A', 'hospit…B']
+    """
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(shortened(name), []).append(name)
+    return [_apart(name, min(alike[shortened(name)]), max(alike[shortened(name)])) for name in names]
+
+
+def _apart(name: str, first: str, last: str) -> str:
+    """A name among those that begin alike, of which the first and the last in their order differ soonest."""
+    if first == last:
+        return shortened(name)
+    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    word = len(re.sub(r"[^\W_]*$", "", name[:same]))
+    return shortened(f"{name[:_HEAD]}…{name[word if word > _HEAD else same :]}")
 
 
 def finite(values: Sequence[float | None], missing: float = np.inf) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from noiseworthy._wording import level, number, rounded_up, shortened, span
+from noiseworthy._wording import level, number, rounded_up, shortened, shortened_apart, span
 from noiseworthy.reports.labels import spread
 
 
@@ -67,3 +67,26 @@ def test_labels_at_an_end_do_not_move_the_others():
 
 def test_spread_moves_nothing_without_need():
     assert np.array_equal(spread([0.9, 0.1, 0.5], 0.2), [0.9, 0.1, 0.5])
+
+
+def test_names_that_are_cut_alike_keep_the_word_in_which_they_differ():
+    wards = [
+        f"University hospital of the north, campus {town} (cardiology)" for town in ("Kiel", "Koeln", "Ulm")
+    ]
+    assert shortened_apart(["west", *wards]) == [
+        "west",
+        "Univer…Kiel (card…",
+        "Univer…Koeln (car…",
+        "Univer…Ulm (cardi…",
+    ]
+    assert shortened_apart(["hospitalnumberoftheregion7", "hospitalnumberoftheregion8"]) == [
+        "hospit…7",
+        "hospit…8",
+    ]
+    longer = "hospital of the north"
+    assert shortened_apart([longer, f"{longer} and west", longer]) == [
+        "hospit…north",
+        "hospit…north and …",
+        "hospit…north",
+    ]
+    assert shortened_apart([longer, longer]) == [shortened(longer)] * 2

@@ -190,9 +190,7 @@ def load_federation(
                  "labels_per_client": labels_per_client, "query": query, "classes": classes,
                  "feature_columns": feature_columns, "regression": regression or None}  # fmt: skip
         if given := [name for name, value in dealt.items() if value is not None]:
-            raise InvalidInput(
-                f"{source} says who its clients are and what they hold; leave out {', '.join(given)}"
-            )
+            raise InvalidInput(f"{source} says what each of its clients holds; leave out {', '.join(given)}")
         whole = Federation.opened(locate(source.removeprefix(FLAT), data_dir))
         return _part(whole, records_per_client, fraction)
     records = load_records(
@@ -262,9 +260,7 @@ def required_folder(source: str, data_dir: str | Path | None = None) -> Path:
 
 def _owners(records: Records) -> NDArray:
     if records.client_ids is None:
-        raise DataError(
-            f"{records.name} names no owners; set client_column or take another partition, such as iid"
-        )
+        raise DataError(f'{records.name} names no owners; set client_column, or partition = "iid"')
     return records.client_ids
 
 

@@ -47,12 +47,8 @@ class Dialect:
     @property
     def options(self) -> dict[str, Any]:
         """Arguments of `pandas.read_csv` that read this file."""
-        return {
-            "sep": self.mark,
-            "encoding": self.encoding,
-            "encoding_errors": _WESTERN,
-            "skiprows": self.skipped,
-        }
+        text = {"encoding": self.encoding, "encoding_errors": _WESTERN}
+        return {"sep": self.mark, "skiprows": self.skipped, **text}
 
     @property
     def decimal_commas(self) -> bool:

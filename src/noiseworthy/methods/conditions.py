@@ -107,8 +107,5 @@ def tightest_mode(
     if missing := missing_convexity(task):
         return "C", missing
     if law_of(family).norm == "l1":
-        return (
-            "C",
-            "convex local steps are non-expansive in L2, not in L1 (mode E pays sqrt(dimension) for it)",
-        )
+        return "C", "convex steps are non-expansive in L2, not in L1 (mode E pays sqrt(dimension) for it)"
     return "B", "a scalar linear model with records in a ball is convex and smooth, so 1/n holds in L2"

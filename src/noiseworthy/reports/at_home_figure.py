@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from noiseworthy._wording import finite, shortened
+from noiseworthy._wording import finite, shortened_apart
 from noiseworthy.reports.at_home import MOST_ROWS, NAMES
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.findings import score_name
@@ -75,10 +75,8 @@ def _rows(
             np.clip(values, low, high), rows, SIZES[name], face, marker=marker, edgecolors=edge,
             linewidths=1.2, zorder=3 + (name == "tuned"), clip_on=False,
         )  # fmt: skip
-    labels = [
-        f"{drawable(shortened(record.client_names[i]))} ({n:,})"
-        for i, n in zip(order.tolist(), sizes.tolist(), strict=True)
-    ]
+    names = shortened_apart([record.client_names[i] for i in order])
+    labels = [f"{drawable(name)} ({n:,})" for name, n in zip(names, sizes.tolist(), strict=True)]
     axes.set_yticks(rows, labels, parse_math=False)
     axes.tick_params("y", labelcolor=INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)

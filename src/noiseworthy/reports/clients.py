@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from noiseworthy._wording import finite, shortened
+from noiseworthy._wording import finite, shortened_apart
 from noiseworthy.methods.phrases import clients_of
 from noiseworthy.reports.findings import most_spent
 from noiseworthy.reports.marks import name_marks
@@ -75,7 +75,7 @@ def _rows(
     axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
     axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
     axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
-    axes.set_yticks(rows, [drawable(shortened(name)) for name in record.client_names], parse_math=False)
+    axes.set_yticks(rows, [*map(drawable, shortened_apart(record.client_names))], parse_math=False)
     axes.tick_params("y", labelcolor=INK)
     axes.set_ylim(len(most) - 0.4, -0.6)
     axes.set_xlim(0, 1.06 * max(most.max(), used.max()))

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, percent, percent_up, rounded_down, rounded_up, shortened, span
+from noiseworthy._wording import count, percent, percent_up, rounded_down, rounded_up, shortened_apart, span
 from noiseworthy.methods.words import Key
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE, Account
@@ -210,8 +210,8 @@ def budgets_figure(one: DataSet) -> Figure:
             f"{_down(owned.left)} left", (1, row), (6, 0), textcoords="offset points", va="center", color=INK,
             annotation_clip=False,
         )  # fmt: skip
-    names = [drawable(shortened(shown(owned.account.client))) for owned in clients]
-    axes.set_yticks(range(len(clients)), names, parse_math=False)
+    names = shortened_apart([shown(owned.account.client) for owned in clients])
+    axes.set_yticks(range(len(clients)), [*map(drawable, names)], parse_math=False)
     axes.set_ylim(len(clients) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_locator(MultipleLocator(0.25))

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import level, number, percent, shortened
+from noiseworthy._wording import level, number, percent, shortened, shortened_apart
 from noiseworthy.reports.findings import Outcome, final, over_seeds, score_name
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks, points, untrained_line
@@ -121,7 +121,7 @@ def _places(axes: Axes, values: Sequence[Any]) -> list[float]:
         room = 0.06 * (most - least) or 0.5
         axes.set_xlim(least - room, most + room)
     ticks = dict(zip(places, names, strict=True))
-    axes.set_xticks(list(ticks), [drawable(shortened(name)) for name in ticks.values()], parse_math=False)
+    axes.set_xticks(list(ticks), [*map(drawable, shortened_apart([*ticks.values()]))], parse_math=False)
     axes.minorticks_off()
     return places
 

@@ -164,20 +164,18 @@ def tradeoff_table(record: RunRecord) -> RenderableType | None:
     return Group(said, _surface(record, surface.by_trust(tradeoff), trusts, what, "who is trusted"))
 
 
-def _surface(
-    record: RunRecord, tradeoff: TradeoffPart, rows: list[str], title: str, down: str
-) -> RenderableType:
+def _surface(record: RunRecord, told: TradeoffPart, rows: list[str], title: str, down: str) -> RenderableType:
     """A row for each of `rows`, the last on top."""
-    across = tradeoff.epsilon
+    across = told.epsilon
     table = Table(box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1))
     table.add_column("", justify="right", style="dim")
     for value in across.values:
         table.add_column(surface.tick(value, across), justify="right")
     columns = len(across.values)
     for row in reversed(range(len(rows))):
-        cells = tradeoff.cells[row * columns : (row + 1) * columns]
-        table.add_row(rows[row], *(_pair(record, tradeoff, cell) for cell in cells))
-    axes = f"\nacross: {surface.epsilon_axis(record, tradeoff)}; down: {down}"
+        cells = told.cells[row * columns : (row + 1) * columns]
+        table.add_row(rows[row], *(_pair(record, told, cell) for cell in cells))
+    axes = f"\nacross: {surface.epsilon_axis(record, told)}; down: {down}"
     return Group(Rule(style="dim"), Text.assemble((title, "bold"), (axes, "dim")), table)
 
 

@@ -117,14 +117,14 @@ def check_own(table: FederationTable, columns: Schema | None, terms: Terms) -> C
     """
     from noiseworthy.data.datasets import load_federation
 
+    source = str(table.data)
+
     def dealt() -> Federation:
         settings = table.model_dump(exclude={"sizes", "data", "test"})
-        return load_federation(str(table.data), **settings, columns=columns)
+        return load_federation(source, **settings, columns=columns)
 
-    whole = table.clients == 1 and is_table(str(table.data))
-    return _checked(
-        table, str(table.data), columns, TaskTable(), None if whole else dealt, terms, whole=whole
-    )
+    whole = table.clients == 1 and is_table(source)
+    return _checked(table, source, columns, TaskTable(), None if whole else dealt, terms, whole=whole)
 
 
 def _checked(

@@ -50,9 +50,7 @@ def with_numbers(table: TaskTable, names: Sequence[str] | None) -> TaskTable:
     if table.class_weights is None and table.class_shares is None:
         return table
     if names is None:
-        raise ConfigError(
-            "[task] class_weights and class_shares are for classes; leave them out of a regression"
-        )
+        raise ConfigError("[task] class_weights and class_shares are for classes; a regression takes neither")
     shares = table.class_shares
     if shares is not None:
         shares = _in_order("class_shares", shares, names)

@@ -54,9 +54,7 @@ class PlannerConformance:
             if plan.release is None or not plan.problem.law.noisy:
                 continue
             claimed, needed = plan.release.sensitivity, plan.problem.sensitivity
-            assert np.all(claimed.value >= needed.value * (1 - 1e-12)), (
-                "a record can change more than claimed"
-            )
+            assert np.all(claimed.value >= needed.value * (1 - 1e-12)), "a record changes more than claimed"
             assert (claimed.unit, claimed.relation) == (plan.budget.unit, plan.budget.relation)
             spent = spent_epsilon(plan.release, plan.releases, plan.budget.delta)
             assert np.all(spent <= plan.budget.epsilon * (1 + 1e-9))
@@ -85,10 +83,9 @@ class PlannerConformance:
     def test_more_budget_needs_no_more_noise_for_as_many_releases(self):
         """Noise per unit of sensitivity and root of the count falls with epsilon."""
         plans = [self.made(epsilon) for epsilon in _EPSILON]
-        noise = [
-            p.release.mechanism.size / p.release.sensitivity.value for p in plans if p.release and p.train
-        ]
-        counts = [p.releases for p in plans if p.release and p.train]
+        trained = [(p.release, p.releases) for p in plans if p.release and p.train]
+        noise = [one.mechanism.size / one.sensitivity.value for one, _ in trained]
+        counts = [count for _, count in trained]
         for k in range(len(noise) - 1):
             alike = counts[k] == counts[k + 1]
             assert np.all(noise[k + 1][alike] <= noise[k][alike] * (1 + 1e-9))

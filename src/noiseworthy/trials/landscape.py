@@ -142,9 +142,7 @@ def _plan(space: Space, problem: Problem, task: Task, scale: GradientScale, cell
     return made if made.train else None
 
 
-def _point(
-    plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray[np.float64]
-) -> TrialPoint:
+def _point(plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray) -> TrialPoint:
     """From losses of trials, shape (proxies, seeds, marks), and accuracies of shape (proxies, seeds)."""
     loss, course = losses[..., -1].mean(axis=0).mean(), losses.mean(axis=1)
     kept = course if course.shape[-1] > 1 else None

@@ -56,12 +56,8 @@ def stated_examples(
     said += _gaps(owners, schema.client) + _unmarked(marks, schema.split)
     said += _many_records(columns, schema, owners)
     check_nothing_wrong(said, name)
-    return (
-        schema.records(readings),
-        schema.labels(readings),
-        owners,
-        None if marks is None else marks == "test",
-    )
+    is_test = None if marks is None else marks == "test"
+    return schema.records(readings), schema.labels(readings), owners, is_test
 
 
 def _gaps(owners: NDArray | None, name: str | None) -> list[str]:

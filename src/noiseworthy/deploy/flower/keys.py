@@ -188,13 +188,11 @@ def _certificate(
     return made.sign(root_key, hashes.SHA384())
 
 
-def _started(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def _started(named: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
-        .subject_name(subject)
+        .subject_name(named)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())

@@ -99,11 +99,8 @@ def _constants(
     bought = bought_constants(
         gradients, problem, pilot, smooth["smoothness"].value, smooth["strong_convexity"].value
     )
-    return (
-        smooth | bought | stated,
-        left,
-        Pilot(((pilot, np.ones(problem.n_clients, np.int64)),), problem.budget),
-    )
+    asked = np.ones(problem.n_clients, np.int64)
+    return smooth | bought | stated, left, Pilot(((pilot, asked),), problem.budget)
 
 
 def _without_constants(question: Question) -> str:
