@@ -282,3 +282,15 @@ def test_a_resume_without_its_memories_is_refused(laid, tmp_path):
     (tmp_path / "memory_01.npy").unlink()
     with pytest.raises(ResumeError, match="lacks what clients remember"):
         scaffnew_run(laid, tmp_path, resume=kept[2])
+
+
+@pytest.mark.parametrize("foreign", [np.zeros((3, 4), np.float32), np.zeros((40, 5), np.float64)])
+def test_a_resume_beside_memories_of_another_training_is_refused(laid, tmp_path, foreign):
+    kept = []
+    scaffnew_run(laid, tmp_path, on_segment=kept.append)
+    there = np.load(tmp_path / "memory_00.npy")
+    np.save(
+        tmp_path / "memory_00.npy", np.resize(foreign, there.shape) if foreign.dtype == float else foreign
+    )
+    with pytest.raises(ResumeError, match="of another training"):
+        scaffnew_run(laid, tmp_path, resume=kept[2])

@@ -128,10 +128,8 @@ class FlatRecords:
     def of_client(self, client: int) -> Shard:
         """What one client holds, without padding."""
         count = 1.0 if self.weights is None else float(self.weights[client])
-        mask = jnp.full(int(self.x.sizes[client]), count, jnp.float32)
-        return shard_of(
-            self.task, self.condensed, jnp.asarray(self.x[client]), jnp.asarray(self.y[client]), mask
-        )
+        x, y = jnp.asarray(self.x[client]), jnp.asarray(self.y[client])
+        return shard_of(self.task, self.condensed, x, y, jnp.full(len(x), count, jnp.float32))
 
     def at_once(self, cohort: int, model: int) -> tuple[int, ...]:
         """Clients of a step, of each level.

@@ -49,7 +49,11 @@ class ClientMemories:
             with writing(f"run folder {folder}"):
                 return tuple(mapped(name, len(self._asked), one) for name, one in files)
         try:
-            return tuple(open_memmap(name, "r+") for name, _ in files)
+            held = tuple(open_memmap(name, "r+") for name, _ in files)
+            wanted = [((len(self._asked), *one.shape[1:]), one.dtype) for one in self._start]
+            if [(one.shape, one.dtype) for one in held] != wanted:
+                raise ValueError("they are of another training")
+            return held
         except (OSError, ValueError) as error:
             raise ResumeError(
                 f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew "

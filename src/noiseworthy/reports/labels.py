@@ -63,9 +63,7 @@ def label_top(axes: Axes, labels: Sequence[tuple[float, Label]], size: float) ->
     return []
 
 
-def _annotate(
-    axes: Axes, across: Sequence[float], coordinates: str, labels: Sequence[Label], size: float
-) -> None:
+def _annotate(axes: Axes, across: Sequence[float], units: str, labels: Sequence[Label], size: float) -> None:
     if not labels:
         return
     to_axes = axes.transData + axes.transAxes.inverted()
@@ -73,7 +71,7 @@ def _annotate(
     placed = spread(heights, 1.45 * size / (0.9 * _in_points(axes)[1]), 0.0, 1.0)
     for x, (_, text, colour), height in zip(across, labels, placed, strict=True):
         axes.annotate(
-            text, (x, height), (size * 0.6, 0), (coordinates, "axes fraction"), textcoords="offset points",
+            text, (x, height), (size * 0.6, 0), (units, "axes fraction"), textcoords="offset points",
             va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER, parse_math=False,
         )  # fmt: skip
 
