@@ -416,3 +416,11 @@ def test_a_number_reaches_the_client_whose_name_looks_the_same_and_no_other():
     assert in_order("[privacy] epsilon", {mac: 1.0, other: 2.0}, [other, mac], named=True) == [2, 1]
     with pytest.raises(ConfigError, match="has no number for"):
         in_order("[privacy] epsilon", {mac: 1.0}, [other, mac], named=True)
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+def test_the_floor_of_steering_is_a_tenth_of_what_the_model_loses_untrained(model):
+    made = prepare(study({"data": "breast-cancer", "clients": 3}, task={"model": model}))
+    federation, task = made.trained()
+    untrained = task.score(np.zeros(task.dimension), task.prepare(federation.test_x), federation.test_y).loss
+    assert made.steering_floor == pytest.approx(0.1 * float(untrained))

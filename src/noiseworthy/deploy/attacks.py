@@ -70,7 +70,7 @@ class Attacked:
         return self.passed and self.proven > self.charged
 
 
-def worlds_of(owner: Owner, folder: Path) -> tuple[World, World]:
+def pair_of(owner: Owner, folder: Path) -> tuple[World, World]:
     """The two neighbouring data sets, absent and present, at the epsilon of the attack, without a floor."""
     least, most = ATTACKED[law_of(owner.budget.mechanism).paid_in]
     budget = {"epsilon": float(np.clip(owner.budget.epsilon, least, most)), "noise_floor": 1e-6}

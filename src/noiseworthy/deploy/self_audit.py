@@ -31,16 +31,7 @@ from noiseworthy._places import clear_drafts
 from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import BEYOND, CONFIDENCE, FALSE_ALARM, Check
 from noiseworthy.audit.residuals import replay_test, scale_test
-from noiseworthy.deploy.attacks import (
-    LAST,
-    Attacked,
-    attacked,
-    opened,
-    power_of,
-    ratio_of,
-    spent_of,
-    worlds_of,
-)
+from noiseworthy.deploy.attacks import LAST, Attacked, attacked, opened, pair_of, power_of, ratio_of, spent_of
 from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.messages import Refused
 from noiseworthy.deploy.gateway.owner import Owner
@@ -140,7 +131,7 @@ def self_audit(
     each = max(2, trials // len(asked))
     with tempfile.TemporaryDirectory(prefix=_REHEARSAL, dir=_in_memory()) as folder:
         attacks = []
-        worlds = worlds_of(owner, Path(folder))
+        worlds = pair_of(owner, Path(folder))
         try:
             for place, question in enumerate(asked):
                 ends = started + seconds * (place + 1) / len(asked)

@@ -23,7 +23,7 @@ BatchSize = Annotated[
     Count | Literal["full"], Field(description="Records in a local step; `full` takes all of them.")
 ]
 StepSize = Annotated[Positive | Auto, Field(description="Step size; `auto` is planned.")]
-StepDecay = Annotated[
+Decay = Annotated[
     Positive | Literal["none"],
     Field(description="Rounds (of local steps: iterations) after which the step size is halved."),
 ]
@@ -44,6 +44,6 @@ class StatedRoundsTable(AlgorithmTable):
     rounds: Rounds = 200
     clients_per_round: Asked
     step_size: StepSize = "auto"
-    step_decay: StepDecay = "none"
+    step_decay: Decay = "none"
     momentum: ServerMomentum = "auto"
     averaging: Averaging = "auto"

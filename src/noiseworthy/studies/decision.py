@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.names import untrained_loss
 from noiseworthy.tasks.qualities import Metric
 
 if TYPE_CHECKING:
@@ -100,5 +100,4 @@ class Decision:
 
     def untrained(self, classes: int | None) -> float:
         """Loss of a model that knows nothing, of which trials foretell shares; 1 of numbers to predict."""
-        hinge = self.study is not None and self.study.task.model == "svm"  # of a margin of 0
-        return 1.0 if classes is None else 0.5 if hinge else math.log(classes)
+        return 1.0 if classes is None else untrained_loss(self.study and self.study.task.model, classes)

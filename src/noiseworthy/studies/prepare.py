@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,6 +37,7 @@ from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import seen_shape
+from noiseworthy.tasks.names import untrained_loss
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 
@@ -182,8 +182,8 @@ class Prepared:
         """
         if self.federation is None:
             raise ConfigError("[algorithm] steering needs data, by which a loss is known; leave it out")
-        if self.federation.classes is not None:
-            return _KNOWN * math.log(self.federation.classes)
+        if (classes := self.federation.classes) is not None:
+            return _KNOWN * untrained_loss(self.study.task.model, classes)
         return _KNOWN / 2 * (self._label_scale or 1.0) ** 2
 
     @property

@@ -5,14 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from noiseworthy._tables import Auto, Count
-from noiseworthy.methods.table import (
-    AlgorithmTable,
-    AskedOrPlanned,
-    Averaging,
-    BatchSize,
-    StepDecay,
-    StepSize,
-)
+from noiseworthy.methods.table import AlgorithmTable, AskedOrPlanned, Averaging, BatchSize, Decay, StepSize
 from noiseworthy.privacy.clipping import GradientMode
 
 
@@ -31,7 +24,7 @@ class FedAvgTable(AlgorithmTable):
     """Most that `total_iterations` may be planned as."""
     batch_size: BatchSize = "full"
     step_size: StepSize = "auto"
-    step_decay: StepDecay = "none"
+    step_decay: Decay = "none"
     averaging: Averaging = "auto"
 
 

@@ -9,9 +9,9 @@ from noiseworthy.methods.table import (
     AlgorithmTable,
     AskedOrPlanned,
     Averaging,
+    Decay,
     ServerMomentum,
     Steering,
-    StepDecay,
     StepSize,
 )
 
@@ -26,7 +26,7 @@ class FedSGDTable(AlgorithmTable):
     max_rounds: Count = 500
     """Most that `rounds` may be planned as."""
     step_size: StepSize = "auto"
-    step_decay: StepDecay = 50.0
+    step_decay: Decay = 50.0
     momentum: ServerMomentum = "auto"
     averaging: Averaging = "auto"
     steering: Steering = "auto"

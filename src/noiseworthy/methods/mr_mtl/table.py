@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from noiseworthy._tables import Auto, Count, NonNegative
-from noiseworthy.methods.table import AlgorithmTable, Averaging, StepDecay, StepSize
+from noiseworthy.methods.table import AlgorithmTable, Averaging, Decay, StepSize
 
 PULL = 0.01
 """Lambda where a study states none: docs/at_home.md says what was measured."""
@@ -22,7 +22,7 @@ class MrMtlTable(AlgorithmTable):
     pull: NonNegative = PULL
     """Strength of the ridge that draws every owner's model towards the mean; 0 trains each alone."""
     step_size: StepSize = "auto"
-    step_decay: StepDecay = "none"
+    step_decay: Decay = "none"
     averaging: Averaging = "auto"
 
 
