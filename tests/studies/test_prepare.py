@@ -424,3 +424,10 @@ def test_the_floor_of_steering_is_a_tenth_of_what_the_model_loses_untrained(mode
     federation, task = made.trained()
     untrained = task.score(np.zeros(task.dimension), task.prepare(federation.test_x), federation.test_y).loss
     assert made.steering_floor == pytest.approx(0.1 * float(untrained))
+
+
+@pytest.mark.parametrize(("data", "outputs"), [("wine", 2), ("breast-cancer", 1)])
+def test_a_stand_in_of_two_classes_has_an_output_for_each_where_the_study_has(data, outputs):
+    """Or local steps would be tried in mode B and planned in mode C."""
+    made = prepare(study({"data": data, "clients": 3, "partition": "iid"}, task={"normalise": True}))
+    assert made.public_facts().make_task((30,), 2, None).outputs == outputs

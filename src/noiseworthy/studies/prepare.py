@@ -28,7 +28,7 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.class_weights import names_of_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.loading import load_study
-from noiseworthy.studies.models import proxy_task, task_for
+from noiseworthy.studies.models import proxy_task, task_for, with_task
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.privacy_table import budgets_of
@@ -202,10 +202,13 @@ class Prepared:
             )
         partition, settings = believed_partition(self.study)
         told = closer(self.study, self.ranges)
+        # of two classes, too, a stand-in has an output for each: one alone would be clipped in another mode
+        several = self.study.task.model is None and (federation.classes or 0) > 2
+        study = with_task(self.study, {"model": "softmax"}) if several else self.study
         return PublicFacts(
             problem=self.problem(1.0),
             record_shape=seen_shape(self.study.task.model, federation.feature_shape),
-            classes=federation.classes, make_task=partial(proxy_task, self.study),
+            classes=federation.classes, make_task=partial(proxy_task, study),
             source=self.study.located(str(self.study.federation.data)), partition=partition,
             settings=settings, label_scale=self._label_scale,
             label_range=label_range(self.study, federation) if told is None else None,
