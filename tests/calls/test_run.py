@@ -162,6 +162,21 @@ def test_callbacks_hear_in_order_and_of_published_things_alone(study):
     assert "epsilon 8 at delta 1e-05" in claim
 
 
+class Lost(nw.Callback):
+    """Cannot say that a run failed, as a tracker whose server is gone."""
+
+    def on_failure(self, error):
+        raise ConnectionError("no server")
+
+
+def test_what_ended_a_run_is_raised_and_told_to_all_whatever_a_callback_makes_of_it(study):
+    heard = Recorder()
+    with pytest.raises(DataError, match=r"nothing\.csv") as ended:
+        nw.run(study, set={"federation.data": "nothing.csv"}, callbacks=[Lost(), heard])
+    assert heard.heard == [("failure", ended.value)]
+    assert ended.value.__notes__ == ["Lost could not be told of it: ConnectionError('no server')"]
+
+
 @pytest.mark.full
 def test_a_run_that_a_callback_ends_goes_on_and_tells_all_curves(study, tmp_path):
     stopped = Recorder(stop_at=0.5)
