@@ -111,7 +111,8 @@ class _Estimator(BaseEstimator, ABC):
         given = self.feature_range
         if given is None:
             _warn("feature_range", "the least and the greatest value of every feature")
-            given = x.min(axis=0), x.max(axis=0)
+            low, high = x.min(axis=0), x.max(axis=0)
+            given = low, np.where(high > low, high, low + 1)
         try:
             least, most = (np.broadcast_to(np.asarray(end, float), x.shape[1]) for end in given)
         except (TypeError, ValueError):
@@ -119,8 +120,6 @@ class _Estimator(BaseEstimator, ABC):
                 f"feature_range must be (least, most), a number each or one for each of the {x.shape[1]} "
                 f"features, got {given!r:.60}"
             ) from None
-        if self.feature_range is None:
-            most = np.where(most > least, most, least + 1)
         if not np.all(least < most):
             raise InvalidInput("feature_range must have each least below its most; state public ends")
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(x.shape[1])])

@@ -54,9 +54,7 @@ class PlannerConformance:
             if plan.release is None or not plan.problem.law.noisy:
                 continue
             claimed, needed = plan.release.sensitivity, plan.problem.sensitivity
-            assert np.all(claimed.value >= needed.value * (1 - 1e-12)), (
-                "a record can change more than claimed"
-            )
+            assert np.all(claimed.value >= needed.value * (1 - 1e-12)), "a record changes more than claimed"
             assert (claimed.unit, claimed.relation) == (plan.budget.unit, plan.budget.relation)
             spent = spent_epsilon(plan.release, plan.releases, plan.budget.delta)
             assert np.all(spent <= plan.budget.epsilon * (1 + 1e-9))

@@ -164,9 +164,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
             f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
         )
     if mark != APPLICATION and (mark or tables):
-        raise LedgerError(
-            f"{path} is no privacy ledger of this version; name another file, nothing was spent"
-        )
+        raise LedgerError(f"{path} is no privacy ledger of this version; name another, nothing was spent")
     return not mark
 
 
