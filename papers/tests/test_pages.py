@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from noiseworthy.cli import app
+from noiseworthy.errors import InvalidInput
 from noiseworthy_papers import PAPERS
 from noiseworthy_papers.coverage import FULL, MINIATURE, MISSING, counted, coverage
 from noiseworthy_papers.keeping import compact, load, save
@@ -150,3 +151,19 @@ def test_the_command_judges_kept_results_without_training(tmp_path):
     app(["reproduce", "hu", "--kept", str(KEPT), "--out", str(tmp_path)], standalone_mode=False)
     assert (tmp_path / "hu.md").read_text() == (PAGES / "hu.md").read_text()
     assert not list((tmp_path / "figures").glob("*.png"))
+
+
+def test_of_one_item_its_own_verdicts_are_printed(tmp_path, capsys):
+    app(["reproduce", "zhou", "table-1", "--kept", str(KEPT), "--out", str(tmp_path)], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "table-1" in printed
+    assert "figure-" not in printed
+
+
+@pytest.mark.parametrize(
+    ("paper", "item", "says"),
+    [("zhou", "table-9", "item must be one of"), ("hou", "figure-3", "holds no results of figure-3")],
+)
+def test_an_item_of_which_nothing_was_kept_is_named(tmp_path, paper, item, says):
+    with pytest.raises(InvalidInput, match=says):
+        app(["reproduce", paper, item, "--kept", str(KEPT), "--out", str(tmp_path)], standalone_mode=False)

@@ -111,7 +111,8 @@ class _Estimator(BaseEstimator, ABC):
         given = self.feature_range
         if given is None:
             _warn("feature_range", "the least and the greatest value of every feature")
-            given = x.min(axis=0), x.max(axis=0)
+            low, high = x.min(axis=0), x.max(axis=0)
+            given = low, np.where(high > low, high, low + 1)
         try:
             least, most = (np.broadcast_to(np.asarray(end, float), x.shape[1]) for end in given)
         except (TypeError, ValueError):
@@ -119,15 +120,11 @@ class _Estimator(BaseEstimator, ABC):
                 f"feature_range must be (least, most), a number each or one for each of the {x.shape[1]} "
                 f"features, got {given!r:.60}"
             ) from None
-        if self.feature_range is None:
-            most = np.where(most > least, most, least + 1)
         if not np.all(least < most):
             raise InvalidInput("feature_range must have each least below its most; state public ends")
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(x.shape[1])])
-        return {
-            str(name): {"kind": "number", "range": [float(a), float(b)]}
-            for name, a, b in zip(names, least, most, strict=True)
-        }
+        ranges = zip(names, least, most, strict=True)
+        return {str(name): {"kind": "number", "range": [float(a), float(b)]} for name, a, b in ranges}
 
     def _prepared(self, federation: Federation, seed: int) -> Prepared:
         """The study that the parameters state, on data that no file holds."""
@@ -137,10 +134,12 @@ class _Estimator(BaseEstimator, ABC):
             "algorithm": {"name": self.algorithm},
             "planning": {"public": self.public if isinstance(self.public, str) else list(self.public)},
         }
-        for name, table in (self.tables or {}).items():
+        if not isinstance(tables := self.tables or {}, Mapping):
+            raise InvalidInput(f'tables must be like {{"algorithm": {{"rounds": 20}}}}, got {tables!r:.60}')
+        for name, table in tables.items():
             if name in ("federation", "columns", "training"):
                 raise InvalidInput(f"tables must leave out {name!r}, which X, y, groups and parameters say")
-            stated[name] = {**stated.get(name, {}), **table}
+            stated[name] = {**stated.get(name, {}), **table} if isinstance(table, Mapping) else table
         if federation.classes is None:
             stated["planning"] = {"label_scale": _LABEL_SCALE, **stated["planning"]}
         read_off = any(getattr(self, key, ...) is None for key in ("feature_range", "label_range", "classes"))
@@ -207,9 +206,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
             _warn("classes", "which labels there are")
         self.classes_ = np.unique(found if self.classes is None else np.asarray(self.classes))
         if len(self.classes_) < 2:
-            raise InvalidInput(
-                f"Classifier can't train when only one class is present, got {self.classes_.tolist()}"
-            )
+            raise InvalidInput(f"a classifier can't train on one class only, got {self.classes_.tolist()}")
         if strange := set(np.unique(found)) - set(self.classes_):
             raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
         return x, np.searchsorted(self.classes_, found).astype(np.int32), {"classes": _texts(self.classes_)}
@@ -262,7 +259,7 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
         self.label_range = label_range
 
     def _numbered(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray, dict[str, Any]]:
-        x, found = self._checked(X, y, y_numeric=True)
+        x, found = (np.asarray(one, np.float64) for one in self._checked(X, y, y_numeric=True))
         if self.label_range is None:
             _warn("label_range", "the least and the greatest target")
             least, most = float(found.min()), float(max(found.max(), found.min() + 1))
@@ -284,9 +281,8 @@ def _in_units(model: Model, least: float, most: float) -> Model:
     """A model of targets in [-1, 1] as one of targets in [least, most]."""
     theta = (most - least) / 2 * model.kept.theta
     theta[-1] += (most + least) / 2 / model.description.task.intercept("linear")
-    described = model.description.model_copy(
-        update={"probe": probed(model.task, theta, model.description.record_shape)}
-    )
+    probe = probed(model.task, theta, model.description.record_shape)
+    described = model.description.model_copy(update={"probe": probe})
     return Model(model.kept._replace(theta=theta, description=described), model.task)
 
 
@@ -307,16 +303,15 @@ def _federation(x: NDArray[np.float32], y: NDArray, groups: ArrayLike | None, sc
     check_consistent_length(x, owners)
     if pd.isna(owners).any():
         raise InvalidInput("groups has missing values; say whose those records are, or drop them")
-    names = np.unique(owners)
+    try:
+        names = np.unique(owners)
+    except TypeError:
+        raise InvalidInput("groups must be all texts or all numbers, got both; make them texts") from None
     parts = [(x[owners == name], y[owners == name]) for name in names]
-    federation = Federation.from_clients(
-        parts,
-        test=(np.zeros((1, x.shape[1]), np.float32), np.ones(1, y.dtype)),
-        classes=schema.n_classes,
-        name=_SOURCE,
-        client_names=None if groups is None else [str(name) for name in names],
-    )
-    return replace(federation, schema=schema)
+    test = np.zeros((1, x.shape[1]), np.float32), np.ones(1, y.dtype)
+    ids = None if groups is None else [str(name) for name in names]
+    made = Federation.from_clients(parts, test=test, classes=schema.n_classes, name=_SOURCE, client_names=ids)
+    return replace(made, schema=schema)
 
 
 def _by_name(schema: Schema, x: NDArray) -> dict[str, NDArray]:

@@ -162,6 +162,30 @@ def test_callbacks_hear_in_order_and_of_published_things_alone(study):
     assert "epsilon 8 at delta 1e-05" in claim
 
 
+def test_a_folder_of_the_users_own_where_a_run_keeps_its_model_is_refused_before_training(study, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "thesis.txt").write_text("")
+    with pytest.raises(DataError, match="model is there and holds no model; it is left as it is"):
+        nw.run(study, ".")
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["thesis.txt"]
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+class Lost(nw.Callback):
+    """Cannot say that a run failed, as a tracker whose server is gone."""
+
+    def on_failure(self, error):
+        raise ConnectionError("no server")
+
+
+def test_what_ended_a_run_is_raised_and_told_to_all_whatever_a_callback_makes_of_it(study):
+    heard = Recorder()
+    with pytest.raises(DataError, match=r"nothing\.csv") as ended:
+        nw.run(study, set={"federation.data": "nothing.csv"}, callbacks=[Lost(), heard])
+    assert heard.heard == [("failure", ended.value)]
+    assert ended.value.__notes__ == ["Lost could not be told of it: ConnectionError('no server')"]
+
+
 @pytest.mark.full
 def test_a_run_that_a_callback_ends_goes_on_and_tells_all_curves(study, tmp_path):
     stopped = Recorder(stop_at=0.5)

@@ -130,6 +130,28 @@ def test_records_without_a_group_are_refused():
             classifier().fit(X, Y, groups)
 
 
+def test_groups_of_texts_and_numbers_together_are_refused():
+    with pytest.raises(InvalidInput, match="groups must be all texts or all numbers, got both"):
+        classifier().fit(X, Y, np.array([1, "north", 2.5] * 100, object))
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [([1], "tables must be like"), ("task", "tables must be like"), ({"task": 3}, "must be a table")],
+)
+def test_tables_that_are_none_are_refused_in_a_sentence(tables, says):
+    with pytest.raises((ConfigError, InvalidInput), match=says):
+        classifier(tables=tables).fit(X, Y)
+
+
+def test_targets_count_as_numbers_whatever_type_holds_them():
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        regressor().fit(X, Y)
+    with pytest.warns(SimulationWarning):
+        told = regressor(label_range=None).fit(X, np.full(300, 255, np.uint8)).predict(X)
+    np.testing.assert_allclose(told, 255, atol=0.5)
+
+
 def test_a_regression_without_an_intercept_is_refused():
     with pytest.raises(InvalidInput, match=r"\[task\] bias must be above 0, got 0"):
         regressor(tables=STATED | {"task": {"bias": 0}}).fit(X, X[:, 0])

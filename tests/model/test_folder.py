@@ -100,6 +100,18 @@ def test_one_that_is_there_is_replaced_whole_and_nothing_else_is_left(logistic, 
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
+def test_what_holds_something_else_is_left_as_it_is(logistic, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    for place in (tmp_path / "ledger.sqlite", tmp_path / "model" / "thesis.txt"):
+        place.write_text("of the user")
+    for place in (tmp_path, ".", "ledger.sqlite", "model"):
+        with pytest.raises(DataError, match="is there and holds no model; it is left as it is"):
+            logistic.save(place)
+    assert (tmp_path / "ledger.sqlite").read_text() == "of the user"
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["thesis.txt"]
+
+
 def test_drafts_of_a_process_that_was_killed_are_gone_a_day_later(logistic, folder):
     names = (".model.0123abcd", ".model.0123abcd.old", ".model.0123abcf", ".model.notes")
     for name in names:

@@ -142,13 +142,13 @@ def test_the_values_of_s():
     ("delta", "row"),
     [
         (1e-4, [0.808, 0.971, 1.050, 1.143, 1.209, 1.311, 1.500, 1.776, 1.993]),
-        (1e-5, [0.906, 1.036, 1.100, 1.175, 1.230, 1.314, 1.473, 1.710, 1.898]),
+        (1e-5, [0.906, 1.036, 1.099, 1.175, 1.230, 1.314, 1.473, 1.710, 1.898]),
     ],
 )
 def test_the_constant_c2_that_a_budget_needs(delta, row):
     epsilon = np.array([0.1, 0.5, 1, 2, 3, 5, 10, 20, 30])
     c2 = epsilon / gaussian_mu(epsilon, delta) / np.sqrt(np.log(1 / delta))
-    np.testing.assert_allclose(c2, row, atol=5.5e-4)
+    np.testing.assert_allclose(c2, row, atol=5e-4)
 
 
 def test_the_epsilon_really_spent_with_c2_of_one():

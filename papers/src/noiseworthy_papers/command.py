@@ -8,6 +8,7 @@ from pathlib import Path
 from noiseworthy import _validate as check
 from noiseworthy.cli.console import foretell, out, progress_bar
 from noiseworthy.engines.compilation import use_persistent_cache
+from noiseworthy.errors import InvalidInput
 from noiseworthy_papers import reproduction
 from noiseworthy_papers.keeping import load
 from noiseworthy_papers.pages import verdict_table, write_reproductions
@@ -15,11 +16,18 @@ from noiseworthy_papers.reproduction import PAPERS
 from noiseworthy_papers.spec import Reproduction
 
 
-def judge_again(paper: str, kept: Path, folder: Path) -> None:
-    """Judge the kept results of a paper again and write its page; nothing is trained or drawn."""
-    check.one_of("paper", paper, PAPERS.keys())
-    results = load(kept, PAPERS[paper])
-    _show(paper, results, write_reproductions(PAPERS[paper], results, folder, drawn=False))
+def judge_again(paper: str, item: str | None, kept: Path, folder: Path) -> None:
+    """Judge the kept results of a paper again and write its page; nothing is trained or drawn.
+
+    Verdicts are printed of the item alone, or of all.
+    """
+    chosen = PAPERS[check.one_of("paper", paper, PAPERS.keys())]
+    check.one_of("item", item or "all", [*chosen.items, "all"])
+    results = load(kept, chosen)
+    shown = [result for result in results if item in (None, "all", result.item)]
+    if not shown:
+        raise InvalidInput(f"{kept} holds no results of {item}; leave --kept out to measure it")
+    _show(paper, shown, write_reproductions(chosen, results, folder, drawn=False))
 
 
 def reproduce(paper: str, item: str | None, data: Path | None, folder: Path, scale: float) -> None:

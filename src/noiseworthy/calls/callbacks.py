@@ -85,7 +85,14 @@ class Several(Callback):
     on_rounds = _each("on_rounds")
     on_segment = _each("on_segment")
     on_end = _each("on_end")
-    on_failure = _each("on_failure")
+
+    def on_failure(self, error: BaseException) -> None:
+        """Tells all of them; what one raises is a note on the error, which stays what ended the run."""
+        for one in self.told:
+            try:
+                one.on_failure(error)
+            except Exception as also:
+                error.add_note(f"{type(one).__name__} could not be told of it: {also!r:.200}")
 
     @property
     def follows_curves(self) -> bool:

@@ -119,8 +119,7 @@ def tune(
     tuned = kept._replace(theta=theta, description=_described(shared, theta))
     metrics = Model(tuned, task).measured(held.x[is_test], test_y)
     scored = {"metrics": metrics, "test_origin": None}
-    tuned = tuned._replace(description=tuned.description.model_copy(update=scored))
-    _write(done, tuned)
+    _write(done, tuned._replace(description=tuned.description.model_copy(update=scored)))
     return done
 
 

@@ -38,6 +38,6 @@ def reproduce(
         raise InvalidInput(_ABSENT)
     command = import_module(f"{_PACKAGE}.command")
     if kept is not None:
-        command.judge_again(paper, kept, out_folder)
+        command.judge_again(paper, item, kept, out_folder)
     else:
         command.reproduce(paper, item, data, out_folder, scale)

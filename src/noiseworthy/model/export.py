@@ -247,9 +247,7 @@ def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
     return graph.add("Where", graph.add("LessOrEqual", peak, reach), rows, moved)
 
 
-def _network(
-    graph: _Graph, model: str, theta: NDArray[np.float32], shape: tuple[int, ...], classes: int
-) -> str:
+def _network(graph: _Graph, model: str, theta: NDArray, shape: tuple[int, ...], classes: int) -> str:
     design, image = DESIGNS[model], image_shape(model, shape)
     layers = design.layers(jnp.asarray(theta), classes, image)
     x = _channels_first(graph, image)

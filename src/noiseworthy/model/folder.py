@@ -60,11 +60,12 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
         private: for its owner's eyes alone (mode 0700).
 
     Raises:
-        DataError: a place that cannot be written to.
+        DataError: a place that cannot be written to, or that holds something other than a model.
     """
     fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     old = fresh.with_name(f"{fresh.name}.old")
     try:
+        check_replaceable(folder)
         fresh.mkdir(mode=0o700 if private else 0o777, parents=True)
         _fill(fresh, kept)
         if folder.exists():
@@ -81,6 +82,12 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
             shutil.rmtree(left, ignore_errors=True)
     clear_drafts(folder.parent, f".{glob.escape(folder.name)}.{'[0-9a-f]' * 8}*")
     return folder
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a place, with a `DataError`, that holds something and no model: a model would take all of it."""
+    if folder.exists() and not (folder / FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is there and holds no model; it is left as it is, choose another place")
 
 
 def load_folder(path: Path) -> Kept:

@@ -210,9 +210,9 @@ class Model:
         """Write the model into a folder of its own; one that is there is replaced whole.
 
         Raises:
-            DataError: a place that cannot be written to.
+            DataError: a place that cannot be written to, or that holds something other than a model.
         """
-        return save_folder(self.kept, Path(folder))
+        return save_folder(self.kept, Path(folder).resolve())
 
     def coefficients(self) -> pd.DataFrame:
         """Coefficients of a linear model by feature and class, with their intercepts.

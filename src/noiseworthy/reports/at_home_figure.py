@@ -97,8 +97,7 @@ def _gains(
     title = f"Gain in test {score_name(record)}, tuned at home over alone"
     head(axes, title, "", f"records of an owner{drawn}")
     beyond = np.where(least > 0, 1, np.where(most < 0, -1, 0))
-    marks = [("● gains beyond chance", PLAN), ("● pays", TONES[3]), ("● not told apart", MUTED)]
-    name_marks(axes, marks)
+    name_marks(axes, [("● gains beyond chance", PLAN), ("● pays", TONES[3]), ("● not told apart", MUTED)])
     reach = min(1.0, 1.05 * max(float(np.nanmax(np.abs(gains), initial=0.05)), 0.05))
     for sign, colour in ((0, MUTED), (-1, TONES[3]), (1, PLAN)):
         at = beyond == sign

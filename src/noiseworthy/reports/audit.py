@@ -126,8 +126,7 @@ def audit_panel(record: dict[str, Any] | AuditRecord) -> Group:
     style = "bold green" if audit.passed else "bold red"
     lines = [Text(audit.verdict, style=style), *(Text(_between(audit, one)) for one in audit.trainings)]
     found = checks(audit)
-    table = of_verdicts(found, [row["verdict"] == "passed" for row in found])
-    return Group(panel("audit", *lines), table)
+    return Group(panel("audit", *lines), of_verdicts(found, [row["verdict"] == "passed" for row in found]))
 
 
 def _between(audit: AuditRecord, one: AuditedPart) -> str:

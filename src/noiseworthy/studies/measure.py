@@ -119,8 +119,7 @@ def step_records(prepared: Prepared) -> NDArray[np.int64]:
 
 def _some(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """At most `MOST_SIZES` of ascending sizes, evenly chosen with both ends."""
-    places = np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)
-    return sizes[places]
+    return sizes[np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)]
 
 
 def _timed(prepared: Prepared, sizes: list[int], on_progress: Progress) -> tuple[TimedStep, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from noiseworthy.model.folder import NAME, check_replaceable
 from noiseworthy.studies.at_home import with_home
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.decision import Progress
@@ -89,6 +90,7 @@ def train_in(
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, made, federation.content, ledger)
     check_ours(folder, file.made_for)
+    check_replaceable(folder / NAME)
     with held(folder):
         # before the first release: a run that is killed at any moment after it is known by plan and study
         file.save(folder)

@@ -89,8 +89,7 @@ def scores_of(curves: pd.DataFrame) -> dict[int, Scores]:
     for round, rows in curves.groupby("round"):
         scores = {name: float(rows[name].to_numpy().mean()) for name in ("loss", "accuracy")}
         if several:
-            each = zip(rows.seed, rows.loss, rows.accuracy, strict=True)
-            for seed, loss, accuracy in each:
+            for seed, loss, accuracy in zip(rows.seed, rows.loss, rows.accuracy, strict=True):
                 scores |= {f"loss/seed {seed}": float(loss), f"accuracy/seed {seed}": float(accuracy)}
         found[int(round)] = _finite(scores)  # pyright: ignore[reportArgumentType]
     return found
