@@ -47,10 +47,9 @@ def told(
         clip is not a key of this file; allowed: noise
     """
     file_of = _File(model, file, own or {})
-    inside = tuple(own or ())
     places: dict[str, list[Any]] = {}
     for one in error.errors(include_url=False):
-        complaint = {**one, "loc": (*inside, *one["loc"])}
+        complaint = {**one, "loc": (*(own or ()), *one["loc"])}
         places.setdefault(file_of.where(complaint["loc"]), []).append(complaint)
     unknown = [found[0]["loc"] for found in places.values() if found[0]["type"] == "extra_forbidden"]
     meant = {(*loc[:-1], near) for loc in unknown for near in _near(loc[-1], file_of.keys(loc[:-1]))}

@@ -186,6 +186,18 @@ def test_what_ended_a_run_is_raised_and_told_to_all_whatever_a_callback_makes_of
     assert ended.value.__notes__ == ["Lost could not be told of it: ConnectionError('no server')"]
 
 
+def test_a_run_has_ended_well_for_all_whatever_one_makes_of_its_end(study, tmp_path):
+    class Full(nw.Callback):
+        def on_end(self, run):
+            raise OSError("disk full")
+
+    before, after = Recorder(), Recorder()
+    with pytest.raises(OSError, match="disk full"):
+        nw.run(study, "whole", callbacks=[before, Full(), after])
+    assert [one.heard[-1][0] for one in (before, after)] == ["end", "end"]
+    assert nw.load_run(tmp_path / "whole").record.training is not None
+
+
 @pytest.mark.full
 def test_a_run_that_a_callback_ends_goes_on_and_tells_all_curves(study, tmp_path):
     stopped = Recorder(stop_at=0.5)

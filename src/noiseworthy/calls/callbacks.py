@@ -7,6 +7,7 @@ clients, gradients and noise never reach one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,12 @@ class Several(Callback):
     on_plan = _each("on_plan")
     on_rounds = _each("on_rounds")
     on_segment = _each("on_segment")
-    on_end = _each("on_end")
+
+    def on_end(self, run: RunFolder) -> None:
+        """Tells all of them, whatever one raises: the run has ended well."""
+        with ExitStack() as all_of_them:
+            for one in reversed(self.told):
+                all_of_them.callback(one.on_end, run)
 
     def on_failure(self, error: BaseException) -> None:
         """Tells all of them; what one raises is a note on the error, which stays what ended the run."""

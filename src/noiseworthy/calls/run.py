@@ -70,10 +70,10 @@ def run(
         record = trained(made, folder, Path(study).stem, told, resume=resume, ledger=shared)
         done = RunFolder(folder, view(record))
         write_report(done.record, folder)
-        told.on_end(done)
     except BaseException as error:
         told.on_failure(error)
         raise
+    told.on_end(done)
     return done
 
 

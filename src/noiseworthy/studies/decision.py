@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.public_sizes import untrained_loss
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks.names import untrained_loss
 from noiseworthy.tasks.qualities import Metric
 
 if TYPE_CHECKING:

@@ -32,12 +32,11 @@ from noiseworthy.studies.models import proxy_task, task_for, with_task
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.privacy_table import budgets_of
-from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size
+from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size, untrained_loss
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import seen_shape
-from noiseworthy.tasks.names import untrained_loss
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 

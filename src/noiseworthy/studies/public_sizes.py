@@ -73,3 +73,8 @@ def even_scale(least: float, most: float) -> float:
         2.9999999999999996
     """
     return math.sqrt((least**2 + least * most + most**2) / 3)
+
+
+def untrained_loss(model: str | None, classes: int) -> float:
+    """Loss of classes that all are as probable, ln K, or of an svm's margin of 0, 1/2."""
+    return 0.5 if model == "svm" else math.log(classes)

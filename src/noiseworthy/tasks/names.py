@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
@@ -45,8 +44,3 @@ MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
 def is_encoder(features: str | None) -> bool:
     """Whether features are those of a file."""
     return features is not None and ENCODER.fullmatch(features) is not None
-
-
-def untrained_loss(model: str | None, classes: int) -> float:
-    """Loss of classes that all are as probable, ln K, or of an svm's margin of 0, 1/2."""
-    return 0.5 if model == "svm" else math.log(classes)

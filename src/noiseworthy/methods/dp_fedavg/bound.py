@@ -29,7 +29,7 @@ from noiseworthy.plans.problem import Constant, Problem, stated_values
 CONSTANT_NAMES = (
     "smoothness", "strong_convexity", "gradient_bound", "initial_distance_sq", "heterogeneity",
 )  # fmt: skip
-NEAR_LIMIT = 0.1
+NEAR = 0.1
 """Share of its limit within which a bound that only falls towards that limit is good enough."""
 
 Noise = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]

@@ -12,13 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.dp_fedavg.bound import (
-    NEAR_LIMIT,
-    LocalBound,
-    PowerLaw,
-    check_exponent,
-    sampling_share,
-)
+from noiseworthy.methods.dp_fedavg.bound import NEAR, LocalBound, PowerLaw, check_exponent, sampling_share
 
 # Closed forms of the continuous relaxation ------------------------------------------------------------
 
@@ -85,7 +79,7 @@ def best_iterations(
     if c == 0 or z < 1:
         return np.inf
     if z == 1 and start >= 2 * g * c:
-        return _crossing(lambda t: (1 + NEAR_LIMIT) * c - start / (t + gamma) - c * (t / (t + g)) ** 2)
+        return _crossing(lambda t: (1 + NEAR) * c - start / (t + gamma) - c * (t / (t + g)) ** 2)
     return _crossing(excess)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.dp_fedavg.bound import NEAR_LIMIT, LocalBound, Noise, UploadNoise, power_law
+from noiseworthy.methods.dp_fedavg.bound import NEAR, LocalBound, Noise, UploadNoise, power_law
 from noiseworthy.methods.dp_fedavg.search import Given, Setting, most_uploads, optimum
 from noiseworthy.methods.dp_fedavg.words import AXIS, as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
@@ -309,7 +309,7 @@ def _near_limit(
     t = t[uploads(t // e, b, n) <= problem.most_uploads(e)]
     values = bound.at(noise, t, e, b, n)
     limit = bound.limit(law) if law else np.inf
-    enough = np.flatnonzero(values <= (1 + NEAR_LIMIT) * limit)
+    enough = np.flatnonzero(values <= (1 + NEAR) * limit)
     if best.value < limit or enough.size == 0 or values[enough[0]] >= bound.no_training:
         return best
     return Setting(int(t[enough[0]]), e, b, float(values[enough[0]]))
