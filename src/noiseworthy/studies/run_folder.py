@@ -135,11 +135,8 @@ def kept_in(
     """
     start = load_checkpoint(folder, mark, records) if resume else None
     if folder is None or not plans[0].problem.law.noisy:
-        yield (
-            NOWHERE
-            if folder is None
-            else FolderKeeper(start=start, folder=folder, mark=mark, records=records)
-        )
+        here = folder and FolderKeeper(start=start, folder=folder, mark=mark, records=records)
+        yield here or NOWHERE
         return
     path = folder / FILE if ledger is None else ledger.path
     head = _head(folder, path) if resume else None
