@@ -116,6 +116,7 @@ def test_a_missing_table_is_named(table):
         ("task", "model", "tree", "'group-cnn', 'resnet20', 'lstm' or 'unet3d', got 'tree'"),
         ("task", "ridge", -1.0, "[task] ridge must be at least 0, got -1.0"),
         ("task", "ridge", float("nan"), "[task] ridge must be"),
+        ("task", "ridge", 1e300, "[task] ridge must be between 1e-15 and 1e+15 in size, got 1e+300"),
         ("task", "pooling", 0, "[task] pooling must be at least 1, got 0"),
         ("task", "projection", 2.5, "[task] projection must be a valid integer, got 2.5"),
         ("algorithm", "averaging", 1.0, "must be below 1 or 'auto', got 1.0"),

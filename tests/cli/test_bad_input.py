@@ -116,6 +116,10 @@ NUMBERS = {
         {"compare": {"seeds": [7, 8, 7]}},
         "[compare] seeds must be all different, for one that repeats trains the same again, got [7, 8, 7]",
     ),
+    "no value of a grid": (
+        {"compare": {"clients_per_round": []}},
+        "[compare] clients_per_round must be a list of at least 1 item or 'auto', got []",
+    ),
     "no seed": ({"training": {"seeds": []}}, "[training] seeds must be a list of at least 1 item, got []"),
     "no purpose": ({"claim": {"purpose": ""}}, "[claim] purpose must be a string of at least 1 character"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
@@ -312,6 +316,15 @@ def test_a_run_folder_that_is_a_file(run, write, site_records, tmp_path):
     (tmp_path / "taken").write_text("mine")
     answer = run("train", write(OWN), "--out", "taken")
     refused(answer, "run folder taken cannot be written", "choose another with --out")
+
+
+def test_a_grid_outside_the_federation_is_refused_before_the_plan_is_trained(
+    run, write, site_records, monkeypatch
+):
+    monkeypatch.setattr("noiseworthy.studies.studies.train_in", None)
+    site_records("csv")
+    study = write(OWN, compare={"clients_per_round": [99]})
+    refused(run("compare", study), "clients_per_round must be between 1 and 3, got 99")
 
 
 @pytest.mark.parametrize("command", ["plan", "train", "advise", "audit", "compare", "sweep"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 
 import pytest
 from rich.table import Table
 
 from noiseworthy import _names
-from noiseworthy.cli import console, deploying, gateways
+from noiseworthy.cli import console, deploying, gateways, main
 from noiseworthy.deploy.owners import Standing
 from noiseworthy.deploy.remote import Round
 from noiseworthy.errors import GatewayError
@@ -61,6 +62,17 @@ def test_a_file_may_be_called_like_markup(run, tmp_path):
     answer = run("ledger", "show", "[/green]")
     assert answer.code == 2
     assert "[/green] does not exist" in answer.err
+
+
+def test_a_name_that_the_terminal_cannot_write_is_shown_by_its_code(tmp_path, monkeypatch):
+    """Such as one of a locale without UTF-8, or of a pipe that PYTHONIOENCODING names."""
+    ledger_of(tmp_path / "ledger.sqlite", ["北京"])
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "argv", ["noiseworthy", "ledger", "show", f"{tmp_path}"])
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", write_through=True))
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert rb"\u5317\u4eac" in written.getvalue()
 
 
 def test_an_error_names_what_it_names_without_moving_the_terminal(run, monkeypatch):

@@ -47,6 +47,12 @@ def test_gaussian_noise_keeps_the_budget_and_a_ten_millionth_less_breaks_it(epsi
     assert_least_noise(release, releases, epsilon, delta, share=1e-7)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-5), (10**-5.25, 1e-12), (10**-4.25, 1e-12)])
+@pytest.mark.parametrize("releases", [1, 7, 1000])
+def test_gaussian_noise_keeps_a_tiny_epsilon_beside_a_delta(epsilon, delta, releases):
+    assert_least_noise(calibrated("gaussian", epsilon, delta, releases), releases, epsilon, delta)
+
+
 @given(epsilons, uploads)
 def test_pure_laplace_noise_keeps_the_budget_and_a_billionth_less_breaks_it(epsilon, releases):
     release = calibrated("laplace", epsilon, 0.0, releases)

@@ -88,6 +88,8 @@ def test_the_answer_names_unit_relation_and_adversary():
         ({"noise": 0.0}, InvalidInput, "noise must be finite and above 0, got 0"),
         ({"noise": np.nan}, InvalidInput, "noise must be a number, got NaN"),
         ({"noise": [0.1, 0.1, 0.1]}, InvalidInput, "noise must be one number or a list of 2"),
+        ({"clip_norm": [1.0, 2.0]}, InvalidInput, "clip_norm must be one number, the same for all clients"),
+        ({"sampling_rate": [1, 1]}, InvalidInput, "sampling_rate must be one number, the same for all"),
         ({"clip_norm": 0.0}, InvalidInput, "clip_norm must be finite and above 0, got 0"),
         ({"sizes": [0, 5]}, InvalidInput, "sizes must be whole numbers of at least 1, got 0 for client 0"),
         ({"releases": -1}, InvalidInput, "releases must be whole numbers of at least 0, got -1"),

@@ -269,6 +269,33 @@ def test_a_plan_under_a_new_digest_cannot_claim_what_it_does_not_hold(said, plan
         load_plan(tmp_path / FILE).applied(prepared)
 
 
+NO_FORM = {
+    "plan.problem.sizes is no array of int64 in a plan file: its values are no": (
+        "problem",
+        "sizes",
+        "values",
+    ),
+    "plan.releases is no array": ("releases", "values"),
+    "plan.release is of other clients than plan.problem": ("release", "mechanism", "noise_std", "values"),
+    "plan.rounds cannot be 1180591620717411303424": ("rounds",),
+    "plan.notes cannot be 'Plan'": ("notes",),
+}
+ODD = {"noise_std": [1.0], "rounds": 2**70, "notes": {"kind": "Plan"}}
+
+
+@pytest.mark.parametrize("said", NO_FORM)
+def test_a_plan_under_a_new_digest_whose_values_have_no_form_is_refused_in_a_sentence(
+    said, planned_study, tmp_path
+):
+    prepared, content = planned_study
+    where = NO_FORM[said]
+    odd = next((value for key, value in ODD.items() if key in where), 1)
+    rest = changed(content, ("plan", *where), lambda v: odd)
+    (tmp_path / FILE).write_text(json.dumps(sealed(without_seal(rest))))
+    with pytest.raises(PlanError, match=said):
+        load_plan(tmp_path / FILE).applied(prepared)
+
+
 STAGED = ("pilot", "plan", "release", "mechanism", "noise_std", "values", 0)
 UNSOUND_STAGES = {
     "plan.pilot.parts are not what plan.pilot.plan releases": (STAGED, lambda v: 0.5 * v),

@@ -312,6 +312,12 @@ def test_comparing_needs_steps_and_a_grid_within_the_federation(prepared, plan):
         compare(plan, *prepared.trained(), prepared.study.model_copy(update={"compare": table}))
 
 
+def test_a_value_of_a_grid_that_is_stated_twice_is_one_setting(plan):
+    table = CompareTable(rounds=[3, 1, 3], clients_per_round=[4, 4])
+    cells = grid_of(plan, StepSize(0.1), table, 1, "C")
+    assert [(cell.rounds, cell.clients_per_round) for cell in cells] == [(3, 4), (1, 4)]
+
+
 @pytest.mark.full
 def test_fixed_settings_that_the_resources_do_not_pay_for_are_left_out():
     """Two replies of each of four clients: T b <= 8."""

@@ -20,14 +20,10 @@ Note = Callable[[str], None]
 
 
 def stated(
-    study: Path | str,
-    *,
-    data: Path | str | None = None,
-    seconds: float | None = None,
-    changes: Changes | None = None,
-    seeds: int | Sequence[int] | None = None,
+    study: Path | str, *, data: Path | str | None = None, seconds: float | None = None,
+    changes: Changes | None = None, seeds: int | Sequence[int] | None = None,
     note: Note = lambda said: None,
-) -> Study:
+) -> Study:  # fmt: skip
     """The study of a file, changed as stated; opens no data.
 
     Args:

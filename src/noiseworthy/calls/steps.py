@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 
 def decided(
-    prepared: Prepared,
-    plan: Path | str | None = None,
-    kept: Path | None = None,
+    prepared: Prepared, plan: Path | str | None = None, kept: Path | None = None,
     on_progress: Progress = lambda done: None,
-) -> Planned:
+) -> Planned:  # fmt: skip
     """A study with its plan: from a file, from the folder of its run, or else decided now.
 
     Args:
@@ -41,14 +39,9 @@ def decided(
 
 
 def trained(
-    made: Planned,
-    folder: Path,
-    name: str,
-    told: Callback,
-    *,
-    resume: bool = False,
+    made: Planned, folder: Path, name: str, told: Callback, *, resume: bool = False,
     ledger: SharedLedger | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """The record of a training by a plan, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.studies.studies import train_in  # here, because deciding trains nothing
 

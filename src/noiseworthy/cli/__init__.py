@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Sequence
 from errno import ENOSPC
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +88,8 @@ def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
     gc.set_threshold(500_000, 50, 100)  # modules stay: to look for waste among them took an eighth of a start
     atexit.register(gc.freeze)  # and a fifth, once more, as the process ended
+    if isinstance(sys.stdout, TextIOWrapper):  # as Python does for stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _app(*sys.argv[1:2])(prog_name="noiseworthy", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):

@@ -59,6 +59,10 @@ def compare(
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
     folder = out_folder or Path("runs") / study.stem
     planned = decide_plan(prepare_study(study, data, sets=sets, plan=plan, folder=folder), plan)
+    if planned.plan.train:
+        from noiseworthy.sweeps.compare import fixed_settings
+
+        fixed_settings(planned.plan, planned.prepared.trained()[1], planned.prepared.study)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
     _show(folder, as_json, lambda: _compare(planned, folder, record, name=study.stem))
 

@@ -22,13 +22,9 @@ from noiseworthy.privacy.trust import Sharing
 
 
 def unit_noise(
-    family: Family,
-    budget: PrivacyBudget,
-    releases: ArrayLike,
-    sampling_rate: float = 1.0,
-    *,
+    family: Family, budget: PrivacyBudget, releases: ArrayLike, sampling_rate: float = 1.0, *,
     settled: bool = True,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Noise size per unit of sensitivity that pays for k_i uploads of client i.
 
         Gaussian: sqrt(k) s(epsilon, delta)      Laplace, delta = 0: k / epsilon
@@ -55,12 +51,9 @@ def unit_noise(
 
 
 def calibrate(
-    family: Family,
-    sensitivity: Sensitivity,
-    budget: PrivacyBudget,
-    releases: ArrayLike,
+    family: Family, sensitivity: Sensitivity, budget: PrivacyBudget, releases: ArrayLike,
     sampling_rate: float = 1.0,
-) -> Release:
+) -> Release:  # fmt: skip
     """The release with the least noise that keeps every client within its budget.
 
     Args:
@@ -120,13 +113,13 @@ def shared(alone: Release, sharing: Sharing, releases: ArrayLike, budget: Privac
 def _confirmed(release: Release, releases: ArrayLike, budget: PrivacyBudget) -> Release:
     """A release that the accountant allows, with a last bit more noise where that takes one."""
     law = release.mechanism.law
-    for _ in range(8):
+    for tried in range(16):
         over = spent_epsilon(release, releases, budget.delta) > budget.epsilon
         if not np.any(over):
             return release
         more = over if release.sharing is None else np.any(over)  # what a sum lacks, everybody adds
-        size = release.mechanism.size
-        size = np.where(more, size * (1 + 1e-12), size)  # the last bits of a division, never more
+        size = release.mechanism.size  # the last bits of a division; of a tiny epsilon up to 1e-5 of it
+        size = np.where(more, size * (1 + 1e-12 * 10.0 ** max(tried - 7, 0)), size)
         release = replace(release, mechanism=law.noise(size))
     raise UnsoundClaim(
         "clients asked in secret that differ in both budget and weight are more than are counted one by one; "

@@ -54,6 +54,9 @@ def account(
     size = check.positive("noise", check.per_client("noise", noise, n))
     used = _releases(releases, rounds, clients_per_round, n)
     check.one_of("unit", unit, UNITS)
+    for name, value in {"clip_norm": clip_norm, "sampling_rate": sampling_rate}.items():
+        if np.ndim(value):
+            raise InvalidInput(f"{name} must be one number, the same for all clients, got {value!r:.60}")
     mode: ClippingMode = "D" if unit == "client" else "A"
     row: Row = "person" if unit == "person" else "record"
     sensitivity = of_upload(mode, clip_norm, records, 1, law.name, relation, sampling_rate, row)

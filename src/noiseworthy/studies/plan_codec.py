@@ -170,7 +170,8 @@ def _scalar(content: Any, option: Any) -> Any:
     if option is float and isinstance(content, dict) and content.get(_KIND) == _FLOAT:
         return float(content["value"]) if content.get("value") in _NOT_FINITE else _NO
     allowed = (int, float) if option is float else option if option in (int, str) else ()
-    return content if isinstance(content, allowed) else _NO
+    huge = isinstance(content, int) and abs(content) >= 2**63  # which no array holds
+    return content if isinstance(content, allowed) and not huge else _NO
 
 
 def _plain(content: Any, where: str) -> Any:
@@ -193,6 +194,8 @@ def _array(content: Any, option: Any, where: str) -> Any:
     if stated is not Any and not np.issubdtype(dtype, stated) and dtype.kind != np.dtype(stated).kind:
         return _NO
     try:
+        if not isinstance(content["values"], list):
+            raise TypeError("its values are no list")
         exact = np.array(content["values"], np.float64 if dtype.kind == "f" else None)
         return exact.astype(dtype, casting="same_kind") if exact.size else exact.astype(dtype)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -210,7 +213,8 @@ def _tuple(content: list[Any], of: Sequence[Any], where: str) -> Any:
 
 def _instance(content: Any, option: Any, where: str) -> Any:
     """A dataclass of the class that is asked for or one below it."""
-    kind = class_of(str(content.get(_KIND))) if isinstance(content, dict) else None
+    named = isinstance(content, dict) and isinstance(option, type)  # and no tuple of a class
+    kind = class_of(str(content.get(_KIND))) if named else None
     if kind is None or not issubclass(kind, option):
         return _NO
     hints, fields = _hints(kind), {one.name for one in dataclasses.fields(kind)}

@@ -31,6 +31,9 @@ def check_sound(plan: Plan) -> None:
     """
     if plan.release is None or not plan.problem.law.noisy:
         return
+    release, clients = plan.release, len(plan.problem.sizes)
+    if {len(release.mechanism.size), len(release.sensitivity.value), len(plan.releases)} != {clients}:
+        raise _unsound("plan.release", "is of other clients than plan.problem")
     # a NaN would pass every comparison below; none gets here, because noise, budgets and sensitivities refuse
     # it where they are made, also when they are read from a file
     if np.any(plan.spent() > plan.budget.epsilon * (1 + _ROUNDING)):

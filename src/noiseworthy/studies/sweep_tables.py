@@ -34,13 +34,13 @@ class CompareTable(Table):
 
     rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
     """Values of the grid, where a reply is one gradient."""
-    clients_per_round: Listed[Count] | Auto = "auto"
+    clients_per_round: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
     """Values of the grid."""
-    iterations: Listed[Count] | Auto = "auto"
+    iterations: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
     """Values of the grid, for methods of local steps."""
-    local_steps: Listed[Count] | Auto = "auto"
+    local_steps: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
     """Values of the grid, for methods of local steps."""
-    communication_probability: Listed[Chance] | Auto = "auto"
+    communication_probability: Annotated[Listed[Chance], Field(min_length=1)] | Auto = "auto"
     """Values of the grid, for `dp-scaffnew`."""
     clip_norm: Positive | None = None
     """Clip of all settings; left out, the plan's."""
@@ -51,9 +51,9 @@ class CompareTable(Table):
 
     @property
     def wanted(self) -> dict[str, list[float] | None]:
-        """Values of each axis; None leaves them to the method."""
+        """Values of each axis, each once; None leaves them to the method."""
         stated = self.model_dump(exclude={"clip_norm", "step_size", "seeds"})
-        return {axis: None if values == "auto" else values for axis, values in stated.items()}
+        return {axis: None if of == "auto" else [*dict.fromkeys(of)] for axis, of in stated.items()}
 
 
 class TradeoffTable(Table):

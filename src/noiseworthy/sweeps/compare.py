@@ -120,12 +120,9 @@ def untrained_loss(task: Task, shards: Shards) -> float:
 
 
 def run_grid(
-    plans: Sequence[Plan],
-    federation: Federation,
-    task: Task,
-    seeds: Sequence[int],
+    plans: Sequence[Plan], federation: Federation, task: Task, seeds: Sequence[int],
     on_progress: Progress = lambda done: None,
-) -> list[Cell]:
+) -> list[Cell]:  # fmt: skip
     """Train each plan under each seed; plans that ask as many clients share a compiled program."""
     load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
     runs = carried_out_each(plans, task, load, seeds, lambda plan: np.array([plan.all_rounds]), on_progress)
@@ -151,7 +148,7 @@ def compare(
         InvalidInput: a grid with more clients per round than there are clients.
     """
     check_same_sizes(plan.problem, federation)
-    seeds, (grid, usual) = study.compare.seeds, _fixed_settings(plan, task, study)
+    seeds, (grid, usual) = study.compare.seeds, fixed_settings(plan, task, study)
     shards = Shards.load(federation, task)
     start = untrained_loss(task, shards)
     plans = [*grid, *(setting for _, setting in usual), *([plan] if plan.train else [])]
@@ -176,8 +173,12 @@ def search_epsilon(plans: Sequence[Plan]) -> float | None:
     return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None
 
 
-def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], list[tuple[Usual, Plan]]]:
-    """The grid of a study and what people take, each with a clipping mode that its claim holds for."""
+def fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], list[tuple[Usual, Plan]]]:
+    """The grid of a study and what people take, each with a clipping mode that its claim holds for.
+
+    Raises:
+        InvalidInput: a grid outside the federation, or without a cell; a plan without step sizes.
+    """
     if plan.step is None:
         raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
     most = method(plan.algorithm).space.keys.most

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
+from noiseworthy._tables import Auto, Chance, Count, Listed, NonNegative, Positive, Size, Table, among
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.names import ENCODER, FEATURES, FOURIER, MODELS, OPEN_FEATURES, OWN, is_encoder
 
@@ -42,7 +42,7 @@ class TaskTable(Table):
     a model of your own."""
     model_digest: str | None = Field(default=None, exclude_if=lambda digest: digest is None)
     """SHA-256 over the source of a model of your own, by which plans know it; left out, it is computed."""
-    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    ridge: NonNegative = 0.0
     """Weight of the penalty on squared parameters."""
     pooling: Count = 1
     """Side of the blocks of pixels that are summed into one."""
