@@ -257,6 +257,16 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
         from_parquet(tmp_path, folder=tmp_path / "other")
 
 
+def test_parquet_files_in_folders_of_their_own_are_not_left_out_without_a_word(tmp_path, tables):
+    frame(0).to_parquet(tables / "a.parquet")
+    (tables / "ward").mkdir()
+    frame(1).to_parquet(tables / "ward" / "b.parquet")
+    with pytest.raises(DataError, match=r"ward/b\.parquet lies in a folder of its own; put the files of all"):
+        from_parquet(tmp_path)
+    fed = from_parquet(tmp_path, folder=tmp_path / "other", test=tables / "ward" / "b.parquet")
+    assert fed.sizes.tolist() == [SIZES[0]]
+
+
 def test_what_a_system_reads_in_parts_is_whole(tmp_path, monkeypatch):
     """It reads 2 GiB at once at most, and less where it is interrupted."""
 

@@ -61,8 +61,10 @@ def write_parquet(
 
 def _files(source: Path, test: Path | None) -> list[Path]:
     """Files of records that train: one of test records may lie among them."""
-    there = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+    there = [source] if source.is_file() else sorted(source.rglob("*.parquet"))
     files = [file for file in there if test is None or file.resolve() != test.resolve()]
+    if deeper := [file for file in files if source not in (file, file.parent)]:
+        raise DataError(f"{deeper[0]} lies in a folder of its own; put the files of all clients side by side")
     if not files:
         raise DataError(f"{source} holds no files that end in .parquet to train; name their folder, or one")
     return files
