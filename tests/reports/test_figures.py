@@ -230,6 +230,21 @@ def test_the_plan_stays_in_view_where_it_is_worse_than_untrained(make_record):
     assert axes.get_ylim()[1] > 3.1
 
 
+def test_levels_that_losses_are_held_against_stay_in_the_picture_where_all_of_them_are_worse(make_record):
+    """Their labels stood at the foot of an axis that began far above them."""
+    record = make_record("full")
+    for cell in record["compare"]["cells"]:
+        cell["loss"] = [9.0, 9.1, 9.2]
+    record["training"]["loss"] = [[9.0 for _ in curve] for curve in record["training"]["loss"]]
+    for figure in (compare_figure, training_figure):
+        axes = figure(view(record)).axes[0]
+        (label,) = [text for text in axes.texts if text.get_text() == "untrained 2.30"]
+        low, high = axes.get_ylim()
+        assert low < 2.3 < high
+        assert label.xy[1] > 0.02
+        assert any(np.allclose(line.get_ydata(), record["training"]["untrained_loss"]) for line in axes.lines)
+
+
 def test_training_curves_are_means_over_seeds(make_record):
     record = make_record("full")
     loss, accuracy = training_figure(view(record)).axes

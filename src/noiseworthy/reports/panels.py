@@ -105,7 +105,7 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
     labels = []
     if quantity == "loss":
         start = compare.untrained_loss
-        loss_limits(axes, [o.least for o in known], max(start, _in_view(planned)))
+        loss_limits(axes, [start, *(o.least for o in known)], max(start, _in_view(planned)))
         labels.append(untrained_line(axes, start, is_plan=not record.plan.train))
     else:
         score_limits(axes, record, [o.least for o in known])
@@ -190,7 +190,7 @@ def _levels(axes: Axes, record: RunRecord, training: TrainingPart, mean: NDArray
     predicted, (name, against) = predicted_loss(record), held_against(training)
     start = max(training.untrained_loss, against)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
-    loss_limits(axes, [*mean, start if predicted is None else predicted], max(start, highest / 1.1))
+    loss_limits(axes, [against, *mean, start if predicted is None else predicted], max(start, highest / 1.1))
     labels = [untrained_line(axes, against, name=name)]
     if predicted is not None:
         follows = record.evidence is not None and record.evidence.course is not None
