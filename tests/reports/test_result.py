@@ -194,6 +194,16 @@ def test_the_predicted_course_is_drawn_from_the_untrained_loss_on_beside_the_mea
     assert "Dashed, how it fell in trials on public data" in training_caption(view(record))
 
 
+def test_a_course_that_was_foretold_as_shares_of_the_untrained_loss_is_drawn_in_its_unit(make_record):
+    """Those of regressions lay at 1 beside losses in squared units of the labels, whatever these are."""
+    record = course(make_record("full"))
+    record["plan"]["predicted"]["unit"] = "share of the loss without training"
+    start = record["training"]["untrained_loss"] = 2.5e12
+    loss = training_figure(view(record)).axes[0]
+    expected = [[0, 2.303 * start], [20, start], [record["plan"]["rounds"], 0.5 * start]]
+    assert lines(loss, "foretold") == [expected]
+
+
 @pytest.mark.full
 def test_a_contradicted_prediction_comes_first_on_the_page_and_in_the_terminal(make_record):
     record = make_record("full")
