@@ -10,7 +10,7 @@ from pages import render
 
 from noiseworthy.reports import result
 from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
-from noiseworthy.reports.findings import training_caption
+from noiseworthy.reports.findings import compare_caption, setting, training_caption
 from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel
@@ -165,6 +165,18 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     texts = [text.get_text() for text in axes.texts]
     assert "tutorial 0, 50 rounds, clip 1, step 0.1" in texts
     assert "spends the same privacy budget" in usual_caption(view(record))
+
+
+def test_budgets_are_nowhere_written_smaller_than_they_are(make_record):
+    record = make_record("full")
+    for row in record["plan"]["privacy"]["clients"]:
+        row |= {"epsilon": 1.23456123, "delta": 1.23456123e-5}
+    record = view(record)
+    (told,) = [key for key in result.key_numbers(record) if key.name == "epsilon at most"]
+    assert (told.value, told.remark) == ("1.23457", "delta 1.23457e-05 per record")
+    assert result.title(record).endswith("at epsilon 1.23457")
+    assert "ε = 1.235, δ = 1.235e-05 per record" in setting(record)
+    assert compare_caption(record).endswith("the plan spends at most 1.23457.")
 
 
 @pytest.mark.full

@@ -181,8 +181,8 @@ def setting(record: RunRecord) -> str:
     budget = plan.privacy.clients
     parts.append(f"{plan.mechanism.capitalize()} noise")
     parts += [f"trust = {plan.trust.model}"] if plan.trust else []
-    parts.append(f"ε = {span(row.epsilon for row in budget)}")
-    parts.append(f"δ = {span(row.delta for row in budget)}")
+    parts.append(f"ε = {span((row.epsilon for row in budget), rounded_up)}")
+    parts.append(f"δ = {span((row.delta for row in budget), rounded_up)}")
     measured = record.training or record.compare or record.tradeoff or record.rivals
     where = ", over a network" if record.network else ", simulated" if measured else ""
     return ", ".join(parts) + f" per {plan.privacy.unit}{where}"
@@ -352,7 +352,7 @@ def search_price(record: RunRecord, compare: ComparePart) -> str:
     budget = max(row.epsilon for row in record.plan.privacy.clients)
     return (
         f" Trained for real, they would together spend epsilon {rounded_up(spent, 3)} of the client that is "
-        f"worst off; the plan spends at most {number(budget, 6)}."
+        f"worst off; the plan spends at most {rounded_up(budget, 6)}."
     )
 
 

@@ -182,7 +182,7 @@ def _leaked(record: RunRecord) -> tuple[str, ...]:
     if (leak := leak_of(record.plan)) is None:
         return ()
     spends = (
-        f"Of a budget of epsilon {number(leak.budget, 6)} the printed noise would spend "
+        f"Of a budget of epsilon {rounded_up(leak.budget, 6)} the printed noise would spend "
         f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
         "conversion."
     )

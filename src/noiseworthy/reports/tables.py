@@ -292,7 +292,7 @@ def _others(plan: PlanPart) -> dict[str, str]:
     if leak := leak_of(plan):
         others["as printed"] = (
             f"would spend epsilon {rounded_up(leak.printed)} ({rounded_up(leak.converted)} by the paper's "
-            f"conversion) of {number(leak.budget, 6)}: not private, not used"
+            f"conversion) of {rounded_up(leak.budget, 6)}: not private, not used"
         )
     return others
 
