@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import count, number, rounded_up, shortened
+from noiseworthy._wording import count, number, rounded_up, shortened_apart
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy import assurances
 from noiseworthy.privacy.mechanisms import law_of
@@ -88,8 +88,8 @@ def _overspent(record: RunRecord) -> Clause | None:
     if not record.plan.privacy.private or spent is None:
         return None
     over = [
-        f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row.epsilon, 6)}"
-        for name, row, s in zip(record.client_names, rows, spent, strict=True)
+        f"{name}: {'unbounded' if s is None else rounded_up(s)} of {rounded_up(row.epsilon, 6)}"
+        for name, row, s in zip(shortened_apart(record.client_names, 40), rows, spent, strict=True)
         if s is None or s > row.epsilon * (1 + 1e-9)
     ]
     if not over:
