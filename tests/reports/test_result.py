@@ -165,6 +165,12 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     texts = [text.get_text() for text in axes.texts]
     assert "tutorial 0, 50 rounds, clip 1, step 0.1" in texts
     assert "spends the same privacy budget" in usual_caption(view(record))
+    record["training"]["prior"] = 0.1
+    assert "The dashed line is always answering" in usual_caption(view(record))
+    for one in (*record["compare"]["cells"], *record["compare"]["usual"]):
+        one["accuracy"] = [None] * 3
+    assert len(usual_figure(view(record)).axes[0].get_lines()) == 6  # three rows and three marks
+    assert "dashed line" not in usual_caption(view(record))
 
 
 def test_budgets_are_nowhere_written_smaller_than_they_are(make_record):

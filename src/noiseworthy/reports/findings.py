@@ -316,7 +316,8 @@ def training_caption(record: RunRecord) -> str:
 def who_caption(record: RunRecord) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record.plan, record.training
-    paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan.written)}"
+    pays = "Each client's noise pays for" if plan.privacy.private else "No client adds noise to its"
+    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}"
     if training:
         paid += f"; it was asked {asked_in_training(record)}"
     spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
@@ -334,14 +335,16 @@ def compare_caption(record: RunRecord) -> str:
     if compare is None:
         return ""
     best, fixed = compare.best, sum(not cell.planned for cell in compare.cells)
-    seeds = len(compare.seeds)
+    lost, seeds = lost_gain(compare), len(compare.seeds)
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {words.baseline}" if words.baseline else ""
+    against = f"Against it, known in hindsight alone, the plan loses {lost} of the gain."
+    against = "None of them gains." if lost == "not defined" else against
     paid = " that the resources pay for" if record.plan.resources else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')}{paid}{words.alike}, with their own exact noise "
-        f"({means}). The best of them has {words.symbols(best, compare.axes)}.{baseline} Against it, known "
-        f"in hindsight alone, the plan loses {lost_gain(compare)} of the gain.{search_price(record, compare)}"
+        f"({means}). The best of them has {words.symbols(best, compare.axes)}.{baseline} {against}"
+        f"{search_price(record, compare)}"
     )
 
 
@@ -363,9 +366,7 @@ def warnings_of(record: Record | RunRecord) -> list[str]:
     if not plan.privacy.private:
         loud.append("Not private: this run adds no noise to what clients upload.")
     elif record.training and record.training.assurance == "simulation":
-        loud.append(
-            "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
-        )
+        loud += ["Simulated noise: right for measuring accuracy, no protection of real data. Do not release."]
     planner = [note.removeprefix("Warning: ") for note in plan.notes if note.startswith("Warning: ")]
     return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 

@@ -102,9 +102,7 @@ def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
     above = size * (2.3 + 1.3 * subtitle.count("\n"))
     # names of data and keys may hold a dollar sign, which begins a formula
     axes.set_title(title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=above, parse_math=False)
-    axes.annotate(
-        subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
-    )
+    axes.annotate(subtitle, (0, 1), (0, size * 0.75), "axes fraction", "offset points", color=MUTED)
     axes.set_xlabel(xlabel, parse_math=False)
     axes.grid(axis="y")
 

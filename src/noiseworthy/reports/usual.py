@@ -69,7 +69,7 @@ def usual_caption(record: RunRecord) -> str:
     if (compare := record.compare) is None:
         return ""
     found, settings = usual_verdict(record), count(len(compare.usual), "usual setting")
-    prior = record.training and record.training.prior
+    prior = record.training.prior if record.training and compared_by(compare) != "loss" else None
     line = "" if prior is None else " The dashed line is always answering the most frequent class."
     said = [f"{found}."] if found else []
     said += [
