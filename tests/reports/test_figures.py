@@ -279,6 +279,16 @@ def test_a_score_that_is_worse_than_guessing_stays_in_the_picture(make_record):
     png(training_figure(view(record)), dpi=30)
 
 
+def test_a_curve_of_scores_far_below_0_is_in_the_picture_and_in_full_beside_it(make_record):
+    """Labels around 1000 and an intercept at 0: a curve from R² -380 to -200 was one dot at the foot."""
+    record = make_record("one_seed")
+    ends = np.linspace(-380.0, -200.3, len(record["training"]["rounds"]))
+    record["training"]["accuracy"] = [ends.tolist()]
+    axes = training_figure(view(record)).axes[1]
+    assert axes.get_ylim()[0] < ends.min()
+    assert "-200" in texts(axes)
+
+
 def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record):
     record = make_record("full")
     uploads, spent = who_figure(view(record)).axes

@@ -97,7 +97,7 @@ def score_name(record: RunRecord) -> str:
 
 def score(record: RunRecord, value: float) -> str:
     """A score as it is usually written: accuracy in percent, R² as a number."""
-    return number(value, 2) if score_name(record) == "R²" else percent(value)
+    return percent(value) if score_name(record) != "R²" else number(value, 2 if value > -99.5 else 3)
 
 
 def chance(deviation: float, seeds: int) -> float:
