@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 from functools import partial
@@ -399,6 +400,9 @@ def test_an_svg_takes_its_colours_and_ids_from_the_page(make_record):
     assert 'id="figure_1"' not in text
     assert "<!--" not in text
     assert text == svg(why_figure(view(make_record("full"))), "why")
+    twice = svg(training_figure(view(make_record("full"))), "training")  # a mean in each of its panels
+    ids = re.findall(r' id="([^"]+)"', twice)
+    assert len(ids) == len(set(ids))
 
 
 def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):

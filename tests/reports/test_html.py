@@ -123,9 +123,11 @@ def test_pages_that_are_drawn_have_every_figure_between_them(make_record):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", DRAWN)
-def test_ids_are_unique_between_figures(pages, make_record, name):
-    ids = re.findall(r'<g id="(\w+-figure_1)"', page(pages, make_record, name))
+def test_ids_are_unique_on_a_page_and_what_refers_to_one_finds_it(pages, make_record, name):
+    text = page(pages, make_record, name)
+    ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids)) > 0
+    assert {*re.findall(r'(?:href="|url\()#([^")]+)', text)} <= {*ids}
 
 
 def test_headline_outcome_and_numbers_are_the_records(told, make_record):

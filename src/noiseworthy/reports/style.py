@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -133,6 +134,8 @@ def svg(figure: Figure, name: str) -> str:
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    given = Counter(re.findall(r' id="[^"]*"', text))  # marks of one kind have one name, but ids are single
+    text = re.sub(r' id="[^"]*"', lambda one: one[0] if given[one[0]] == 1 else "", text)
     for colour, variable in NAMES.items():
         text = text.replace(colour, f"var(--{variable})")
     return text
