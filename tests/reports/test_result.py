@@ -272,6 +272,14 @@ def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
     assert "No record was looked at" in rests_on(view(make_record("whole_updates")))
 
 
+def test_a_rule_of_thumb_is_not_called_a_bound(make_record):
+    record = make_record("full")
+    for constant in record["plan"]["constants"].values():
+        constant["provenance"] = "rule of thumb, calibrated on digits and Fashion-MNIST"
+    said = rests_on(view(record))
+    assert said.startswith("On a rule of thumb. Its 5 numbers are rule of thumb, calibrated")
+
+
 @pytest.mark.full
 def test_every_setting_that_was_simulated_is_counted_among_the_limits(make_record):
     record = make_record("full")
