@@ -106,6 +106,13 @@ def test_the_page_is_well_formed_and_loads_nothing(pages, make_record, name):
     assert "@media print" in text
 
 
+def test_words_longer_than_a_phone_is_wide_are_broken(make_record):
+    """Names of columns and clients stand in sentences: one of 40 letters made the whole page scroll."""
+    style = re.search(r"<style>(.*?)</style>", undrawn(make_record("full")), re.DOTALL)[1]
+    broken = [rule for rule, does in re.findall(r"([^{}]+)\{([^{}]*)\}", style) if "overflow-wrap" in does]
+    assert {"p", "li", "dd", "figcaption"} <= {one.strip() for rule in broken for one in rule.split(",")}
+
+
 def test_the_page_says_how_records_are_prepared_where_they_are(make_record):
     record = make_record("plan_only")
     assert "Before training" not in words(record)
