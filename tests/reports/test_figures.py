@@ -417,6 +417,19 @@ def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
         assert len(drawn) == len(files)
 
 
+@pytest.mark.parametrize("name", ["full", "plan_only"])
+def test_whose_training_it_is_stands_above_the_wide_figure_in_lines_that_fit(make_record, name):
+    """Of data with a long name the budget, and that noise was simulated, were cut at the edge."""
+    record = make_record(name)
+    record["federation"] = {**make_record("full")["federation"], "name": "heart-disease-of-the-north-" * 6}
+    figure = hero_figure(view(record))
+    styled(figure.draw_without_rendering)()
+    assert figure.get_suptitle().endswith("per record" + ", simulated" * (name == "full"))
+    (head,) = [text for text in figure.texts if text.get_text() == figure.get_suptitle()]
+    assert head.get_window_extent().x1 < figure.bbox.x1
+    assert head.get_window_extent().y1 < figure.bbox.y1
+
+
 def test_titles_and_units_are_in_lines_that_fit(make_record):
     kept = make_record("full")
     kept["compare"]["lost_gain"] = 0.55
