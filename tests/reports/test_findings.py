@@ -110,6 +110,8 @@ def test_who_says_how_often_and_how_much(make_record):
     once["plan"]["releases"] = [1] * 10
     once["training"]["uploads"] = [[1] * 10] * 3
     assert "pays for 1 upload; it was asked once" in findings.who_caption(view(once))
+    record["plan"]["trust"] = {"model": "central"}
+    assert findings.who_caption(view(record)).startswith("For each client the server's noise pays for 261")
     clear = findings.who_caption(view(make_record("no_noise")))
     assert "no epsilon bounds" in clear
     assert "noise pays" not in clear

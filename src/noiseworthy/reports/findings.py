@@ -316,10 +316,10 @@ def training_caption(record: RunRecord) -> str:
 def who_caption(record: RunRecord) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record.plan, record.training
-    pays = "Each client's noise pays for" if plan.privacy.private else "No client adds noise to its"
-    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}"
-    if training:
-        paid += f"; it was asked {asked_in_training(record)}"
+    pays = "Each client's noise pays" if plan.whom.owners_add else "For each client the server's noise pays"
+    pays = f"{pays} for" if plan.privacy.private else "No client adds noise to its"
+    asked = f"; it was asked {asked_in_training(record)}" if training else ""
+    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}{asked}"
     spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
     known = [value for value in spent if value is not None]
     if not plan.privacy.private or len(known) < len(spent):
