@@ -9,9 +9,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_HEAD = 6
-"""First characters that are kept of a name whose middle is left out."""
-
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number to `digits` significant digits; whole numbers below a million in full.
@@ -137,26 +134,26 @@ def shortened(name: str, most: int = 18) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def shortened_apart(names: Sequence[str]) -> list[str]:
+def shortened_apart(names: Sequence[str], most: int = 18) -> list[str]:
     """Names cut as by `shortened`; of those that would be alike, the word is kept in which they differ.
 
     Example:
         >>> shortened_apart(["north", "hospital of the county of A", "hospital of the county of B"])
         ['north', 'hospit…A', 'hospit…B']
     """
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(shortened(name), []).append(name)
-    return [_apart(name, min(alike[shortened(name)]), max(alike[shortened(name)])) for name in names]
+    ordered = sorted(names)
+    last = {shortened(name, most): name for name in ordered}
+    first = {shortened(name, most): name for name in reversed(ordered)}
+    return [_apart(name, first[cut], last[cut], most) for name in names for cut in [shortened(name, most)]]
 
 
-def _apart(name: str, first: str, last: str) -> str:
-    """A name among those that begin alike, of which the first and the last in their order differ soonest."""
+def _apart(name: str, first: str, last: str, most: int) -> str:
+    """A name, cut, with the word in which the first and the last of those that begin alike differ."""
     if first == last:
-        return shortened(name)
+        return shortened(name, most)
     same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    word = len(re.sub(r"[^\W_]*$", "", name[:same]))
-    return shortened(f"{name[:_HEAD]}…{name[word if word > _HEAD else same :]}")
+    word, head = len(re.sub(r"[^\W_]*$", "", name[:same])), most // 3
+    return shortened(f"{name[:head]}…{name[word if word > head else same :]}", most)
 
 
 def finite(values: Sequence[float | None], missing: float = np.inf) -> NDArray[np.float64]:

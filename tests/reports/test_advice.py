@@ -148,6 +148,12 @@ def test_a_folder_holds_everything_and_the_page_loads_nothing(tmp_path):
     assert parse_study(study) == parse_study(STUDY)
 
 
+@pytest.mark.parametrize(("public", "said"), [(["wine"], "not this data set"), (["wine", "iris"], "none of")])
+def test_how_many_data_sets_were_tried_is_told_right(tmp_path, public, said):
+    text = write_advice(advice(public=public), tmp_path).read_text()
+    assert f"it is {said}" in text
+
+
 @pytest.mark.full
 def test_nobody_should_train_leaves_no_study_of_an_earlier_advice(tmp_path):
     write_advice(advice(), tmp_path)

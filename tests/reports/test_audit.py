@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from noiseworthy.audit.audits import Check
 from noiseworthy.errors import DataError
 from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.audit_figures import audit_figure
+from noiseworthy.reports.style import styled
 from noiseworthy.studies.audit import verdict, with_audit
 from noiseworthy.studies.typed_audit import AuditRecord
 
@@ -118,6 +120,19 @@ def test_the_picture_has_two_panels_for_each_training():
     figure = audit_figure(AuditRecord.view(made(names=("stage 1", "stage 2"))))
     assert len(figure.axes) == 4
     assert figure.axes[0].get_title(loc="left").startswith("Stage 1: the attacker")
+
+
+def test_shares_of_trials_end_at_100_per_cent_and_their_scores_do_not_run_into_each_other():
+    told = made()
+    scores = told["trainings"][0]["scores"]
+    scores["edges"] = np.linspace(-0.0019, 0.0019, 31).tolist()
+    scores["absent"], scores["present"] = [40_000] + [0] * 29, [0] * 29 + [40_000]
+    figure = audit_figure(AuditRecord.view(told))
+    axes = figure.axes[0]
+    assert max(axes.get_yticks()) == pytest.approx(1.0)
+    styled(figure.draw_without_rendering)()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert all(left.x1 + 5 < right.x0 for left, right in pairwise(boxes))
 
 
 @pytest.mark.parametrize(("value", "written"), [(0.0, "0"), (-1.0, "0"), (2.999, "2.99"), (0.004, "0.00")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 from functools import partial
@@ -230,6 +231,21 @@ def test_the_plan_stays_in_view_where_it_is_worse_than_untrained(make_record):
     assert axes.get_ylim()[1] > 3.1
 
 
+def test_levels_that_losses_are_held_against_stay_in_the_picture_where_all_of_them_are_worse(make_record):
+    """Their labels stood at the foot of an axis that began far above them."""
+    record = make_record("full")
+    for cell in record["compare"]["cells"]:
+        cell["loss"] = [9.0, 9.1, 9.2]
+    record["training"]["loss"] = [[9.0 for _ in curve] for curve in record["training"]["loss"]]
+    for figure in (compare_figure, training_figure):
+        axes = figure(view(record)).axes[0]
+        (label,) = [text for text in axes.texts if text.get_text() == "untrained 2.30"]
+        low, high = axes.get_ylim()
+        assert low < 2.3 < high
+        assert label.xy[1] > 0.02
+        assert any(np.allclose(line.get_ydata(), record["training"]["untrained_loss"]) for line in axes.lines)
+
+
 def test_training_curves_are_means_over_seeds(make_record):
     record = make_record("full")
     loss, accuracy = training_figure(view(record)).axes
@@ -262,6 +278,16 @@ def test_a_score_that_is_worse_than_guessing_stays_in_the_picture(make_record):
         assert low < last < high
     record["training"]["accuracy"][0][-1] = -50.0
     png(training_figure(view(record)), dpi=30)
+
+
+def test_a_curve_of_scores_far_below_0_is_in_the_picture_and_in_full_beside_it(make_record):
+    """Labels around 1000 and an intercept at 0: a curve from R² -380 to -200 was one dot at the foot."""
+    record = make_record("one_seed")
+    ends = np.linspace(-380.0, -200.3, len(record["training"]["rounds"]))
+    record["training"]["accuracy"] = [ends.tolist()]
+    axes = training_figure(view(record)).axes[1]
+    assert axes.get_ylim()[0] < ends.min()
+    assert "-200" in texts(axes)
 
 
 def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record):
@@ -374,6 +400,9 @@ def test_an_svg_takes_its_colours_and_ids_from_the_page(make_record):
     assert 'id="figure_1"' not in text
     assert "<!--" not in text
     assert text == svg(why_figure(view(make_record("full"))), "why")
+    twice = svg(training_figure(view(make_record("full"))), "training")  # a mean in each of its panels
+    ids = re.findall(r' id="([^"]+)"', twice)
+    assert len(ids) == len(set(ids))
 
 
 def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
@@ -386,6 +415,19 @@ def test_a_figure_is_drawn_once_for_every_file_of_it(make_record, monkeypatch):
         for write in files:
             write(made)
         assert len(drawn) == len(files)
+
+
+@pytest.mark.parametrize("name", ["full", "plan_only"])
+def test_whose_training_it_is_stands_above_the_wide_figure_in_lines_that_fit(make_record, name):
+    """Of data with a long name the budget, and that noise was simulated, were cut at the edge."""
+    record = make_record(name)
+    record["federation"] = {**make_record("full")["federation"], "name": "heart-disease-of-the-north-" * 6}
+    figure = hero_figure(view(record))
+    styled(figure.draw_without_rendering)()
+    assert figure.get_suptitle().endswith("per record" + ", simulated" * (name == "full"))
+    (head,) = [text for text in figure.texts if text.get_text() == figure.get_suptitle()]
+    assert head.get_window_extent().x1 < figure.bbox.x1
+    assert head.get_window_extent().y1 < figure.bbox.y1
 
 
 def test_titles_and_units_are_in_lines_that_fit(make_record):

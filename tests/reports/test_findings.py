@@ -34,6 +34,9 @@ def test_where_nothing_gains_the_plan_is_not_praised(make_record):
     record = make_record("full")
     record["compare"].update(lost_gain=None, untrained_loss=0.1)
     assert findings.finding(view(record)) == "No fixed setting gains"
+    caption = findings.compare_caption(view(record))
+    assert "None of them gains." in caption
+    assert "not defined" not in caption
 
 
 def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
@@ -107,7 +110,11 @@ def test_who_says_how_often_and_how_much(make_record):
     once["plan"]["releases"] = [1] * 10
     once["training"]["uploads"] = [[1] * 10] * 3
     assert "pays for 1 upload; it was asked once" in findings.who_caption(view(once))
-    assert "no epsilon bounds" in findings.who_caption(view(make_record("no_noise")))
+    record["plan"]["trust"] = {"model": "central"}
+    assert findings.who_caption(view(record)).startswith("For each client the server's noise pays for 261")
+    clear = findings.who_caption(view(make_record("no_noise")))
+    assert "no epsilon bounds" in clear
+    assert "noise pays" not in clear
     noised = findings.who_caption(view(make_record("noised_batches")))
     assert "pays for 9 to 42 noised steps of each record, in 7 uploads." in noised
     half = copy.deepcopy(record)

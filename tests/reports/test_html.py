@@ -106,6 +106,13 @@ def test_the_page_is_well_formed_and_loads_nothing(pages, make_record, name):
     assert "@media print" in text
 
 
+def test_words_longer_than_a_phone_is_wide_are_broken(make_record):
+    """Names of columns and clients stand in sentences: one of 40 letters made the whole page scroll."""
+    style = re.search(r"<style>(.*?)</style>", undrawn(make_record("full")), re.DOTALL)[1]
+    broken = [rule for rule, does in re.findall(r"([^{}]+)\{([^{}]*)\}", style) if "overflow-wrap" in does]
+    assert {"p", "li", "dd", "figcaption"} <= {one.strip() for rule in broken for one in rule.split(",")}
+
+
 def test_the_page_says_how_records_are_prepared_where_they_are(make_record):
     record = make_record("plan_only")
     assert "Before training" not in words(record)
@@ -123,9 +130,11 @@ def test_pages_that_are_drawn_have_every_figure_between_them(make_record):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", DRAWN)
-def test_ids_are_unique_between_figures(pages, make_record, name):
-    ids = re.findall(r'<g id="(\w+-figure_1)"', page(pages, make_record, name))
+def test_ids_are_unique_on_a_page_and_what_refers_to_one_finds_it(pages, make_record, name):
+    text = page(pages, make_record, name)
+    ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids)) > 0
+    assert {*re.findall(r'(?:href="|url\()#([^")]+)', text)} <= {*ids}
 
 
 def test_headline_outcome_and_numbers_are_the_records(told, make_record):

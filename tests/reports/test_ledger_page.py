@@ -86,6 +86,18 @@ def test_nothing_left_is_said_and_real_data_come_before_simulated_worlds(tmp_pat
         assert "A simulated world" in ledger_page(ledger)
 
 
+def test_what_rounding_left_of_a_budget_is_nothing(tmp_path):
+    """A page said that at least 0 % were left, or counted 172 of 500 clients that had all spent theirs."""
+    with DurableLedger.open(tmp_path / "ledger.sqlite") as ledger:
+        numbers = ledger.enrol([laplace(name) for name in NAMES])
+        whole = account_share(4.0)
+        spent = [Charge(number, 0, whole - place) for place, number in enumerate(numbers)]
+        ledger.reserve(ledger.begin("spring"), spent)
+        [wards] = data_sets(ledger)
+        assert wards.clients[1].left > 0
+        assert wards.finding == "Nothing is left of the lifetime budget of 2 of 2 clients."
+
+
 def test_names_are_no_markup_and_an_empty_ledger_says_so(books, tmp_path):
     page = ledger_page(books)
     assert "<b>south" not in page

@@ -71,6 +71,15 @@ def test_names_of_owners_are_no_formulas(record):
     assert figure.axes[0].get_yticklabels()[0].get_text() == names[0]
 
 
+def test_long_names_of_owners_leave_room_for_their_answers(record):
+    names = [f"{'University hospital of the north ' * 3}{i}" for i in range(10)]
+    record["federation"]["clients"] = names
+    for one in record["network"]["rounds"]:
+        one["answers"] = dict.fromkeys(names, "")
+    axes = network_figure(view(record)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"Univer…{i}" for i in range(10)]
+
+
 def test_of_many_owners_those_who_answered_least_are_drawn(record, times):
     times(record, 3)
     clients = record["federation"]["clients"] = [f"ward {i}" for i in range(30)]

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgba
 
 from noiseworthy.methods.dpfl_bcs.words import sizes_of
 from noiseworthy.reports import schedules
-from noiseworthy.reports.clients import MOST_DOTS
+from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import hero_figure
 from noiseworthy.reports.findings import compare_caption, who_caption
 from noiseworthy.reports.participation import participation_caption, participation_figure
@@ -57,6 +57,23 @@ def test_never_asked_clients_are_crosses_and_counted_once(make_record):
     one = make_record("unlike_clients")
     assert "1 client (×) is never asked" in participation_caption(view(one))
     assert "never" not in participation_caption(view(make_record("everybody")))
+
+
+def test_clients_that_the_first_stage_led_to_ask_are_not_said_to_spend_nothing(make_record):
+    """They were counted by the plan that is made in case the first stage finds clients alike."""
+    record = make_record("chosen_clients")
+    planned = record["plan"]["releases"]
+    record["plan"]["estimation"] = {
+        "rounds": 4, "releases": planned, "noise": record["plan"]["noise"], "loss_cap": 2.3,
+        "loss_noise": record["plan"]["noise"], "losses_per_reply": 2,
+    }  # fmt: skip
+    record["training"]["spent_epsilon"][0][planned.index(0)] = 0.01
+    said = privacy_statement(record)
+    spends = next(c for c in said if c.title == "What each client spends")
+    assert f"{planned.count(0) - 1} clients are never asked and spend nothing." in spends.points
+    means = next(c for c in said if c.title == "By what means")
+    assert "Those told here hold if clients prove alike." in " ".join(means.points)
+    assert "   ┃ if all prove alike" in [text.get_text() for text in who_figure(view(record)).axes[0].texts]
 
 
 def test_areas_are_in_proportion_to_records(make_record):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import io
 import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.html import client_rows
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.result import budget
+from noiseworthy.reports.tables import plan_panel
 from noiseworthy.studies.statement import claim
 from noiseworthy.studies.typed_record import view
 
@@ -51,6 +54,21 @@ def test_no_number_is_invented(record):
             if written == record["version"]:
                 continue
             assert np.any(np.isclose(float(written), known, rtol=0.006, atol=0)), (found.title, written)
+
+
+def test_clients_whose_long_names_begin_alike_are_told_apart(make_record):
+    """Claims went from 0.5 for "University hospital of the north, campu…" to 4 for the same."""
+    record = make_record("full")
+    wards = [f"University hospital of the north, campus {i}" for i in range(len(record["plan"]["releases"]))]
+    record["federation"]["clients"], rows = wards, record["plan"]["privacy"]["clients"]
+    rows[3]["epsilon"] = 0.5
+    apart = "University ho…"
+    assert f"epsilon 0.5 ({apart}3) to 4 ({apart}0)" in claim(view(record))
+    assert f"epsilon 0.5 ({apart}3) to 4 ({apart}0)" in clause(record, "What each client spends").text
+    assert f"{apart}3: 4 of 0.5" in clause(record, "Budget exceeded").points
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(plan_panel(view(record)))
+    assert f"{apart}3: 0.5" in console.export_text()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 from matplotlib.text import Text
@@ -10,9 +11,9 @@ from pages import render
 
 from noiseworthy.reports import result
 from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
-from noiseworthy.reports.findings import training_caption
+from noiseworthy.reports.findings import compare_caption, setting, training_caption
 from noiseworthy.reports.rests_on import constants_of, rests_on
-from noiseworthy.reports.style import NARROW, png
+from noiseworthy.reports.style import NARROW, png, styled
 from noiseworthy.reports.tables import comparison_table, training_panel
 from noiseworthy.reports.usual import usual_caption, usual_figure
 from noiseworthy.studies.typed_record import view
@@ -165,6 +166,34 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     texts = [text.get_text() for text in axes.texts]
     assert "tutorial 0, 50 rounds, clip 1, step 0.1" in texts
     assert "spends the same privacy budget" in usual_caption(view(record))
+    record["training"]["prior"] = 0.1
+    assert "The dashed line is always answering" in usual_caption(view(record))
+    for one in (*record["compare"]["cells"], *record["compare"]["usual"]):
+        one["accuracy"] = [None] * 3
+    assert len(usual_figure(view(record)).axes[0].get_lines()) == 6  # three rows and three marks
+    assert "dashed line" not in usual_caption(view(record))
+
+
+def test_numbers_below_usual_settings_do_not_run_into_each_other(make_record):
+    record = with_usual(make_record("one_seed"), ((-300.0,), (0.95,)))
+    figure = usual_figure(view(record))
+    styled(figure.draw_without_rendering)()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 1
+        assert all(left.x1 + 10 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_budgets_are_nowhere_written_smaller_than_they_are(make_record):
+    record = make_record("full")
+    for row in record["plan"]["privacy"]["clients"]:
+        row |= {"epsilon": 1.23456123, "delta": 1.23456123e-5}
+    record = view(record)
+    (told,) = [key for key in result.key_numbers(record) if key.name == "epsilon at most"]
+    assert (told.value, told.remark) == ("1.23457", "delta 1.23457e-05 per record")
+    assert result.title(record).endswith("at epsilon 1.23457")
+    assert "ε = 1.235, δ = 1.235e-05 per record" in setting(record)
+    assert compare_caption(record).endswith("the plan spends at most 1.23457.")
 
 
 @pytest.mark.full
@@ -192,6 +221,16 @@ def test_the_predicted_course_is_drawn_from_the_untrained_loss_on_beside_the_mea
     [measured] = lines(first, "mean")
     assert measured[0] == [0, pytest.approx(2.303)]
     assert "Dashed, how it fell in trials on public data" in training_caption(view(record))
+
+
+def test_a_course_that_was_foretold_as_shares_of_the_untrained_loss_is_drawn_in_its_unit(make_record):
+    """Those of regressions lay at 1 beside losses in squared units of the labels, whatever these are."""
+    record = course(make_record("full"))
+    record["plan"]["predicted"]["unit"] = "share of the loss without training"
+    start = record["training"]["untrained_loss"] = 2.5e12
+    loss = training_figure(view(record)).axes[0]
+    expected = [[0, 2.303 * start], [20, start], [record["plan"]["rounds"], 0.5 * start]]
+    assert lines(loss, "foretold") == [expected]
 
 
 @pytest.mark.full
@@ -231,6 +270,14 @@ def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
     page = render(record)
     assert page.index("On a bound on the loss") < page.index("name in the theory")
     assert "No record was looked at" in rests_on(view(make_record("whole_updates")))
+
+
+def test_a_rule_of_thumb_is_not_called_a_bound(make_record):
+    record = make_record("full")
+    for constant in record["plan"]["constants"].values():
+        constant["provenance"] = "rule of thumb, calibrated on digits and Fashion-MNIST"
+    said = rests_on(view(record))
+    assert said.startswith("On a rule of thumb. Its 5 numbers are rule of thumb, calibrated")
 
 
 @pytest.mark.full

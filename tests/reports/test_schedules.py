@@ -66,6 +66,11 @@ def test_the_headline_is_the_decision(make_record, name):
     assert (schedules.headline(record), schedules.in_brief(view(record))) == SAID[name]
 
 
+def test_one_client_is_not_told_as_all_of_them():
+    plan = {"rounds": 80, "clients_per_round": 1, "releases": [80]}
+    assert phrases.replies({"plan": plan}) == "80 rounds, asking 1 client in each"
+
+
 def test_one_local_step_and_certain_communication_need_fewer_words(make_record):
     record = make_record("local_steps")
     record["plan"].update(local_steps=1, rounds=120)

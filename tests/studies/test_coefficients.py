@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from noiseworthy.model.folder import load_folder
 from noiseworthy.reports.coefficients import coefficients_table, note_of
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
-from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
+from noiseworthy.studies.typed_record import CoefficientPart, CoefficientsPart, RunRecord
 from noiseworthy.trials import race
 
 STUDY = """
@@ -118,6 +120,19 @@ def test_terminal_and_report_show_them_by_name(told):
         assert "95 % interval" in text
         assert f"{row.coefficient:.3g}"[:3] in text
     assert "errors count the noise" in page
+
+
+def test_long_names_that_begin_alike_are_told_apart_and_rows_left_out_are_counted():
+    number = dict.fromkeys(("coefficient", "error", "error_of_noise", "least", "most"), 0.5)
+    names = [f"pressure at the left arm, measured in the morning of day {i}" for i in range(35)]
+    rows = [CoefficientPart(feature=name, **number) for name in names]
+    console = Console(width=80, record=True, file=io.StringIO())
+    told = CoefficientsPart(confidence=0.95, rows=rows)
+    console.print(coefficients_table(SimpleNamespace(coefficients=told)))
+    text = console.export_text()
+    assert "pressure …0 " in text
+    assert "pressure …1 " in text
+    assert "and 5 more; all are in the report" in text
 
 
 def test_noise_that_hides_what_is_left_of_a_label_is_said():

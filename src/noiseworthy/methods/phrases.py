@@ -32,7 +32,7 @@ def asked(record: Record) -> str:
     b, n = record["plan"]["clients_per_round"], clients_of(record)
     if rate := record["plan"].get("asked_with"):
         return f"each of {n:,} clients with probability {number(rate)}"
-    return f"all {n:,} clients" if b == n else f"{b:,} of {n:,} clients"
+    return f"{'all ' * (n > 1)}{count(n, 'client')}" if b == n else f"{b:,} of {n:,} clients"
 
 
 def replies(record: Record) -> str:

@@ -81,7 +81,7 @@ def leak_caption(record: RunRecord) -> str:
     plan, leak = record.plan, leak_of(record.plan)
     if leak is None:
         return ""
-    times = f"{number(leak.factor, 2)} times the budget of {number(leak.budget, 6)}"
+    times = f"{number(leak.factor, 2)} times the budget of {rounded_up(leak.budget, 6)}"
     faults = "; ".join(faults_of_printed(plan))
     return (
         f"The noise that the paper prints would have leaked epsilon {rounded_up(leak.printed)}, {times} "
@@ -106,7 +106,7 @@ def _others(plan: PlanPart) -> dict[str, dict[str, Any]]:
     """Settings of the other answers by their names."""
     others, compared, leak = {}, plan.compared, leak_of(plan)
     if "zcdp" in compared:
-        spent = {"spent": f"at most {number(leak.budget, 6)}"} if leak else {}
+        spent = {"spent": f"at most {rounded_up(leak.budget, 6)}"} if leak else {}
         others["under zCDP"] = {**compared["zcdp"], **spent}
     if (relaxed := compared.get("relaxed")) and relaxed["bound"] is not None:
         rounds = relaxed["total_iterations"] / relaxed["local_steps"]

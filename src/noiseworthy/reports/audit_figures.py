@@ -49,6 +49,8 @@ def _scores(axes: Axes, audit: AuditRecord, one: AuditedPart) -> None:
         axes.stairs(share, edges, color=colour, linewidth=1.3)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
+    axes.set_yticks([share for share in axes.get_yticks() if share <= 1])
+    axes.locator_params("x", nbins=5)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     absent = "with its opposite" if audit.relation == "replace-one" else f"without that {audit.unit}"
     _label(axes, absent, _ABSENT, left=True)
@@ -80,9 +82,7 @@ def _tradeoff(axes: Axes, one: AuditedPart) -> None:
         reached.false_alarms[::4], reached.misses[::4], "o", color=TONES[0], markersize=3.2,
         markeredgewidth=0,
     )  # fmt: skip
-    axes.annotate(
-        "impossible under the claim", (0, 0), (6, 6), textcoords="offset points", color=MUTED, fontsize=8
-    )
+    axes.text(0.03, 0.03, "impossible under the claim", color=MUTED, fontsize=8)
     _legend(axes)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
 

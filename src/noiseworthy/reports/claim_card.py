@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noiseworthy._places import write_whole, writing
-from noiseworthy._wording import count, number, percent, rounded_down, rounded_up, span
+from noiseworthy._wording import count, percent, rounded_down, rounded_up, span
 from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
@@ -313,7 +313,7 @@ _NOT_COUNTED = (
 
 def _persons(record: RunRecord, persons: PersonsPart) -> str:
     privacy = record.plan.privacy
-    delta, ends = span(row.delta for row in privacy.clients), span(persons.epsilon, rounded_up)
+    delta, ends = budgets(record, "delta"), span(persons.epsilon, rounded_up)
     if privacy.unit == "client":
         return f"All that a client holds is one unit, however much of it is one person's: epsilon {ends}."
     several = "What a person has at several clients is hidden at each by a claim of its own, and adds up."
@@ -338,7 +338,7 @@ def _others(record: RunRecord) -> str:
     if leak := leak_of(record.plan):
         said.append(
             f"The noise that the paper prints would spend {rounded_up(leak.printed)} of "
-            f"{number(leak.budget, 6)} ({rounded_up(leak.converted)} by its own count); it was not used."
+            f"{rounded_up(leak.budget, 6)} ({rounded_up(leak.converted)} by its own count); it was not used."
         )
     elif record.plan.as_printed.get("why"):
         said.append(f"The paper's own formula is not used: {record.plan.as_printed['why']}.")
@@ -350,7 +350,7 @@ def _measured(record: RunRecord) -> str:
         return "Not in this run. The command audit attacks a plan with worst-case records and measures."
     return (
         f"Yes: an attack in {count(audit.trials, 'trial')} proves epsilon of at least "
-        f"{rounded_down(audit.epsilon_lower)} at delta {number(audit.delta)} with "
+        f"{rounded_down(audit.epsilon_lower)} at delta {rounded_up(audit.delta)} with "
         f"{percent(audit.confidence)} confidence, for noise of this law, beside the "
         f"{rounded_up(audit.epsilon_claimed)} claimed. {audit.verdict}"
     )

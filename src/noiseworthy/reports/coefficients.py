@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from noiseworthy._wording import count, number, shortened
+from noiseworthy._wording import number, shortened_apart
 from noiseworthy.reports.tables import of_rows
 from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
 
@@ -60,7 +60,7 @@ def coefficients_table(record: RunRecord) -> RenderableType | None:
     note = Text(note_of(told), style="dim")
     if not (rows := rows_of(record)):
         return Group(Rule(style="dim"), note)
-    shown = [{**row, "feature": shortened(row["feature"], _WIDEST)} for row in rows[:_SHOWN]]
-    more = len(rows) - _SHOWN
-    rest = [Text(f"and {count(more, 'more')}; all are in the report", style="dim")] if more > 0 else []
-    return Group(Rule(style="dim"), Text("Coefficients", style="bold"), note, of_rows("", shown), *rest)
+    names = shortened_apart([row["feature"] for row in rows], _WIDEST)
+    shown = [{**row, "feature": name} for row, name in zip(rows[:_SHOWN], names, strict=False)]
+    rest = Text(f"and {len(rows) - _SHOWN:,} more; all are in the report" * (len(rows) > _SHOWN), style="dim")
+    return Group(Rule(style="dim"), Text("Coefficients", style="bold"), note, of_rows("", shown), rest)

@@ -6,6 +6,7 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from textwrap import fill
 from typing import Any, TypeAlias
 
 import matplotlib
@@ -101,9 +102,8 @@ def hero_figure(record: RunRecord) -> Figure | None:
             participation(axes[0], record)
         if measured:
             _measured(axes[-1], record)
-        figure.suptitle(
-            drawable(setting(record)), parse_math=False, x=0.008, ha="left", color=MUTED, fontsize=10
-        )
+        said = fill(drawable(setting(record)), int(12 * figure.get_figwidth()))
+        figure.suptitle(said, parse_math=False, x=0.008, ha="left", color=MUTED, fontsize=10)
     return figure
 
 

@@ -97,7 +97,7 @@ def score_name(record: RunRecord) -> str:
 
 def score(record: RunRecord, value: float) -> str:
     """A score as it is usually written: accuracy in percent, R² as a number."""
-    return number(value, 2) if score_name(record) == "R²" else percent(value)
+    return percent(value) if score_name(record) != "R²" else number(value, 2 if value > -99.5 else 3)
 
 
 def chance(deviation: float, seeds: int) -> float:
@@ -181,8 +181,8 @@ def setting(record: RunRecord) -> str:
     budget = plan.privacy.clients
     parts.append(f"{plan.mechanism.capitalize()} noise")
     parts += [f"trust = {plan.trust.model}"] if plan.trust else []
-    parts.append(f"ε = {span(row.epsilon for row in budget)}")
-    parts.append(f"δ = {span(row.delta for row in budget)}")
+    parts.append(f"ε = {span((row.epsilon for row in budget), rounded_up)}")
+    parts.append(f"δ = {span((row.delta for row in budget), rounded_up)}")
     measured = record.training or record.compare or record.tradeoff or record.rivals
     where = ", over a network" if record.network else ", simulated" if measured else ""
     return ", ".join(parts) + f" per {plan.privacy.unit}{where}"
@@ -316,9 +316,10 @@ def training_caption(record: RunRecord) -> str:
 def who_caption(record: RunRecord) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record.plan, record.training
-    paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan.written)}"
-    if training:
-        paid += f"; it was asked {asked_in_training(record)}"
+    pays = "Each client's noise pays" if plan.whom.owners_add else "For each client the server's noise pays"
+    pays = f"{pays} for" if plan.privacy.private else "No client adds noise to its"
+    asked = f"; it was asked {asked_in_training(record)}" if training else ""
+    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}{asked}"
     spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
     known = [value for value in spent if value is not None]
     if not plan.privacy.private or len(known) < len(spent):
@@ -334,14 +335,16 @@ def compare_caption(record: RunRecord) -> str:
     if compare is None:
         return ""
     best, fixed = compare.best, sum(not cell.planned for cell in compare.cells)
-    seeds = len(compare.seeds)
+    lost, seeds = lost_gain(compare), len(compare.seeds)
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {words.baseline}" if words.baseline else ""
+    against = f"Against it, known in hindsight alone, the plan loses {lost} of the gain."
+    against = "None of them gains." if lost == "not defined" else against
     paid = " that the resources pay for" if record.plan.resources else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')}{paid}{words.alike}, with their own exact noise "
-        f"({means}). The best of them has {words.symbols(best, compare.axes)}.{baseline} Against it, known "
-        f"in hindsight alone, the plan loses {lost_gain(compare)} of the gain.{search_price(record, compare)}"
+        f"({means}). The best of them has {words.symbols(best, compare.axes)}.{baseline} {against}"
+        f"{search_price(record, compare)}"
     )
 
 
@@ -352,7 +355,7 @@ def search_price(record: RunRecord, compare: ComparePart) -> str:
     budget = max(row.epsilon for row in record.plan.privacy.clients)
     return (
         f" Trained for real, they would together spend epsilon {rounded_up(spent, 3)} of the client that is "
-        f"worst off; the plan spends at most {number(budget, 6)}."
+        f"worst off; the plan spends at most {rounded_up(budget, 6)}."
     )
 
 
@@ -363,9 +366,7 @@ def warnings_of(record: Record | RunRecord) -> list[str]:
     if not plan.privacy.private:
         loud.append("Not private: this run adds no noise to what clients upload.")
     elif record.training and record.training.assurance == "simulation":
-        loud.append(
-            "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
-        )
+        loud += ["Simulated noise: right for measuring accuracy, no protection of real data. Do not release."]
     planner = [note.removeprefix("Warning: ") for note in plan.notes if note.startswith("Warning: ")]
     return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noiseworthy._wording import percent_up, shortened
+from noiseworthy._wording import percent_up, shortened_apart
 from noiseworthy.privacy.power import ProfiledPower
 from noiseworthy.studies.claims import best_tests
 from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart
@@ -44,7 +44,7 @@ def meaning(record: RunRecord) -> str:
     """The same in words; empty where nothing is released."""
     if (known := told_apart(record)) is None:
         return ""
-    name = shortened(record.client_names[known.client], 40)
+    name = shortened_apart(record.client_names, 40)[known.client]
     whose = "a client" if known.alike else f"{name}, the client that is worst off"
     at = _both(known.false_alarms)
     seen = "every noised sum with an upload" if record.plan.whom.in_sums else "every upload"

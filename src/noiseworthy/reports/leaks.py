@@ -18,7 +18,7 @@ def leak_figure(record: RunRecord) -> Figure | None:
         return None
     figure = new_figure(WIDE, 2.15)
     axes = figure.subplots()
-    title = f"Budget {number(leak.budget, 6)}, as printed {rounded_up(leak.printed, 3)}"
+    title = f"Budget {rounded_up(leak.budget, 6)}, as printed {rounded_up(leak.printed, 3)}"
     head(axes, title, "privacy loss ε of the client that is worst off", "")
     axes.grid(visible=False)
     _bars(axes, _bars_of(leak))

@@ -99,8 +99,8 @@ class DataSet:
         """What is left, in a sentence."""
         least = min(self.clients, key=lambda one: one.left)
         whose = "its lifetime budget" if len(self.clients) == 1 else "the lifetime budget of every client"
-        if least.left == 0:
-            spent, clients = sum(one.left == 0 for one in self.clients), count(len(self.clients), "client")
+        if spent := sum(_down(one.left) == _down(0.0) for one in self.clients):
+            clients = count(len(self.clients), "client")
             return f"Nothing is left of the lifetime budget of {spent:,} of {clients}."
         at_least = "" if len(self.clients) == 1 else "At least "
         return f"{at_least}{_down(least.left)} of {whose} is left."

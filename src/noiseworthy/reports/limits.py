@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
+from noiseworthy._wording import about, count, number, percent, rounded_up, shortened_apart, span
 from noiseworthy.data.records import words_of_tests
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import at_home
@@ -163,7 +163,7 @@ def _in_fractions(record: RunRecord) -> Clause:
     """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
     plan, printed = record.plan, record.plan.as_printed
     worst = printed["worst_client"]
-    name, factor = shortened(record.client_names[worst], 40), about(printed["worst_overspending"])
+    name, factor = shortened_apart(record.client_names, 40)[worst], about(printed["worst_overspending"])
     text = (
         f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
         f"real numbers, and split their budgets over as many replies; here {span(plan.releases)} times, "
@@ -182,7 +182,7 @@ def _leaked(record: RunRecord) -> tuple[str, ...]:
     if (leak := leak_of(record.plan)) is None:
         return ()
     spends = (
-        f"Of a budget of epsilon {number(leak.budget, 6)} the printed noise would spend "
+        f"Of a budget of epsilon {rounded_up(leak.budget, 6)} the printed noise would spend "
         f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
         "conversion."
     )

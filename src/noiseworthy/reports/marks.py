@@ -104,9 +104,7 @@ def name_marks(axes: Axes, names: list[tuple[str, str]]) -> None:
     """What marks are, in their colours, one after the other below the title."""
     size = matplotlib.rcParams["font.size"]
     text, colour = names[0]
-    last = axes.annotate(
-        text, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=colour
-    )
+    last = axes.annotate(text, (0, 1), (0, size * 0.75), "axes fraction", "offset points", color=colour)
     for text, colour in names[1:]:
         last = axes.annotate(
             f"   {text}", (1, 0), (0, 0), last, textcoords="offset points", color=colour, va="bottom"

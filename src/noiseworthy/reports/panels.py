@@ -72,7 +72,7 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
         labels = _levels(axes, record, training, mean)
-        _foretold(axes, course)
+        _foretold(axes, course, 1.0 if predicted_loss(record) is not None else training.untrained_loss)
     else:
         score_limits(axes, record, values)
         labels = []
@@ -83,11 +83,11 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     label_right(axes, [(end.item(), written(record, quantity, mean[-1]), PLAN), *labels], small())
 
 
-def _foretold(axes: Axes, course: CoursePart | None) -> None:
-    """The course that trials foretell, from the untrained loss on, with the range over public data sets."""
+def _foretold(axes: Axes, course: CoursePart | None, unit: float) -> None:
+    """The course that trials foretell, in a unit of the loss, with the range over public data sets."""
     if course is None:
         return
-    least, loss, most = (finite(curve) for curve in (course.least, course.loss, course.most))
+    least, loss, most = (unit * finite(curve) for curve in (course.least, course.loss, course.most))
     most = np.minimum(most, axes.get_ylim()[1])
     axes.fill_between(course.rounds, least, most, color=RULE, alpha=0.45, linewidth=0, zorder=0)
     axes.plot(course.rounds, loss, color=TONES[1], linewidth=1.6, linestyle=(0, (4, 2)), gid="foretold")
@@ -105,7 +105,7 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
     labels = []
     if quantity == "loss":
         start = compare.untrained_loss
-        loss_limits(axes, [o.least for o in known], max(start, _in_view(planned)))
+        loss_limits(axes, [start, *(o.least for o in known)], max(start, _in_view(planned)))
         labels.append(untrained_line(axes, start, is_plan=not record.plan.train))
     else:
         score_limits(axes, record, [o.least for o in known])
@@ -190,7 +190,7 @@ def _levels(axes: Axes, record: RunRecord, training: TrainingPart, mean: NDArray
     predicted, (name, against) = predicted_loss(record), held_against(training)
     start = max(training.untrained_loss, against)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
-    loss_limits(axes, [*mean, start if predicted is None else predicted], max(start, highest / 1.1))
+    loss_limits(axes, [against, *mean, start if predicted is None else predicted], max(start, highest / 1.1))
     labels = [untrained_line(axes, against, name=name)]
     if predicted is not None:
         follows = record.evidence is not None and record.evidence.course is not None

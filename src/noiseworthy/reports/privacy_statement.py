@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import count, number, rounded_up, shortened
+from noiseworthy._wording import count, number, rounded_up, shortened_apart
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy import assurances
 from noiseworthy.privacy.mechanisms import law_of
@@ -10,9 +10,9 @@ from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.guarantee import meaning
 from noiseworthy.reports.limits import as_printed, limits
-from noiseworthy.reports.schedules import NO_UPLOADS, never_asked, noise_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, words_of
 from noiseworthy.studies.statement import budgets
-from noiseworthy.studies.typed_record import RunRecord, view
+from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 
 _UNITS = {
     "record": "one record of one client",
@@ -88,8 +88,8 @@ def _overspent(record: RunRecord) -> Clause | None:
     if not record.plan.privacy.private or spent is None:
         return None
     over = [
-        f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row.epsilon, 6)}"
-        for name, row, s in zip(record.client_names, rows, spent, strict=True)
+        f"{name}: {'unbounded' if s is None else rounded_up(s)} of {rounded_up(row.epsilon, 6)}"
+        for name, row, s in zip(shortened_apart(record.client_names, 40), rows, spent, strict=True)
         if s is None or s > row.epsilon * (1 + 1e-9)
     ]
     if not over:
@@ -134,11 +134,8 @@ def protected(record: RunRecord) -> str:
 
 
 def _at_most(record: RunRecord) -> Clause:
-    rows, spent = record.plan.privacy.clients, most_spent(record)
-    points = [
-        f"By plan, the most that a client's uploads can cost is epsilon "
-        f"{spent_words([row.spent_epsilon for row in rows])}."
-    ]
+    planned, spent = [row.spent_epsilon for row in record.plan.privacy.clients], most_spent(record)
+    points = [f"By plan, the most that a client's uploads can cost is epsilon {spent_words(planned)}."]
     if spent is not None:
         points += [
             f"In training, clients spent epsilon {spent_words(spent)} (for each, the greatest over seeds).",
@@ -146,11 +143,9 @@ def _at_most(record: RunRecord) -> Clause:
             if record.network
             else "Seeds repeat one training in simulation; carrying out several on real data would add up.",
         ]
-    if never := never_asked(record.plan):
-        points.append(
-            f"{count(never, 'client')} {'is' if never == 1 else 'are'} never asked and "
-            f"{'spends' if never == 1 else 'spend'} nothing."
-        )
+    if record.plan.train and (never := (spent or planned).count(0)):
+        are, spend = ("is", "spends") if never == 1 else ("are", "spend")
+        points.append(f"{count(never, 'client')} {are} never asked and {spend} nothing.")
     if any(c.provenance.startswith("bought") for c in record.plan.constants.values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
     points += [f"{said} They are counted here." for said in bought_before(record)]
@@ -189,7 +184,7 @@ def _mechanism(record: RunRecord) -> Clause:
     if not any(plan.releases):
         return Clause("By what means", NO_UPLOADS)
     words, noise = words_of(plan), f"{noise_of(plan)} on every coordinate"
-    beyond = (*_condition(record), *words.beyond, *_of_persons(record))
+    beyond = (*_condition(record), *words.beyond, *_of_persons(record), *_of_stages(plan))
     return Clause("By what means", words.means(plan.written, noise), beyond)
 
 
@@ -201,6 +196,12 @@ def _of_persons(record: RunRecord) -> tuple[str, ...]:
         "A record in this is a person: the losses of all its records are averaged, their gradient is clipped "
         "together, and sizes count persons, each of whom counts once.",
     )
+
+
+def _of_stages(plan: PlanPart) -> tuple[str, ...]:
+    """What two stages release beside, and whose counts and noise are told."""
+    said = "A first stage uploads noised losses, too; then each training plans its own counts and noise."
+    return (f"{said} Those told here hold if clients prove alike.",) if plan.estimation else ()
 
 
 def _condition(record: RunRecord) -> tuple[str, ...]:

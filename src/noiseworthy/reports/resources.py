@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._wording import number, shortened, span
+from noiseworthy._wording import number, shortened_apart, span
 from noiseworthy.reports.schedules import uploads_of, words_of
 from noiseworthy.studies.typed_record import PlanPart, ResourcesPart, RunRecord
 
@@ -90,7 +90,7 @@ def whose(record: RunRecord, bill: Bill) -> str:
         return "each client"
     if np.sum(share == share.max()) > 1:
         return "the dearest clients"
-    return f"{shortened(record.client_names[bill.dearest], 40)}, which has the least left"
+    return f"{shortened_apart(record.client_names, 40)[bill.dearest]}, which has the least left"
 
 
 def prices(plan: PlanPart, resources: ResourcesPart) -> str:

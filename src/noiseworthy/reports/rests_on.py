@@ -49,9 +49,9 @@ def rests_on(record: RunRecord) -> str:
         bought += " Intercepts start at shares of classes, told with it."
     if not sources:
         return f"On budgets, sizes and what the study states alone.{bought or ' No record was looked at.'}"
-    numbers = len(record.plan.constants)
-    its = "Its one number is" if numbers == 1 else f"Its {numbers} numbers are"
-    return f"On a bound on the loss. {its} {'; '.join(sources)}.{bought}"
+    its = "Its one number is" if (n := len(record.plan.constants)) == 1 else f"Its {n} numbers are"
+    on = "rule of thumb" if any(source.startswith("rule") for source in sources) else "bound on the loss"
+    return f"On a {on}. {its} {'; '.join(sources)}.{bought}"
 
 
 def constants_of(record: RunRecord) -> list[dict[str, str]]:

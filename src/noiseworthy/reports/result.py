@@ -166,7 +166,7 @@ def key_numbers(record: RunRecord) -> list[Key]:
     privacy = record.plan.privacy
     if privacy.private:
         budgets = [r.epsilon for r in privacy.clients], [r.delta for r in privacy.clients]
-        epsilon, delta = (span(values, lambda v: number(v, 6)) for values in budgets)
+        epsilon, delta = (span(values, lambda v: rounded_up(v, 6)) for values in budgets)
         keys.append(Key("epsilon at most", epsilon, f"delta {delta} per {privacy.unit}"))
     else:
         keys.append(Key("epsilon", "unbounded", "no noise, not private"))

@@ -114,7 +114,7 @@ def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
         return
     room = _FREE * (high - low or 1.0)
     axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     if rivals.quantity == "accuracy":
         percent_axis(axes.xaxis)
 

@@ -215,7 +215,7 @@ def _search(record: RunRecord, rivals: RivalsPart) -> str:
     most = max(row.epsilon for row in record.plan.privacy.clients)
     return (
         f"{run} and spend epsilon {sums} of the client that is worst off, where one of them spends at most "
-        f"{number(most, 6)}; {REFERENCE} hides nothing."
+        f"{rounded_up(most, 6)}; {REFERENCE} hides nothing."
     )
 
 

@@ -39,14 +39,14 @@ def loss_limits(axes: Axes, values: ArrayLike, reference: float) -> None:
 
 
 def score_limits(axes: Axes, record: RunRecord, values: ArrayLike) -> None:
-    """Accuracy in percent from 0 to 100; R² from a little below the least, at most 2 below the best."""
+    """Accuracy in percent from 0 to 100; R² from about the least, at most 2, or thrice, below the best."""
     if score_name(record) != "R²":
         axes.set_ylim(0, 1.0)
         percent_axis(axes.yaxis)
         return
     known = np.asarray(values, float)
     least, best = np.nanmin(np.append(known, 0.5)), np.nanmax(np.append(known, -np.inf))
-    axes.set_ylim(max(least, min(-1.0, best - 2.0)) - 0.05, 1.0)
+    axes.set_ylim(max(least, min(-1.0, best - 2.0, 3 * best)) - 0.05, 1.0)
 
 
 def percent_axis(axis: Axis) -> None:

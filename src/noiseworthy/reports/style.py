@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -102,9 +103,7 @@ def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
     above = size * (2.3 + 1.3 * subtitle.count("\n"))
     # names of data and keys may hold a dollar sign, which begins a formula
     axes.set_title(title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=above, parse_math=False)
-    axes.annotate(
-        subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
-    )
+    axes.annotate(subtitle, (0, 1), (0, size * 0.75), "axes fraction", "offset points", color=MUTED)
     axes.set_xlabel(xlabel, parse_math=False)
     axes.grid(axis="y")
 
@@ -135,6 +134,8 @@ def svg(figure: Figure, name: str) -> str:
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    given = Counter(re.findall(r' id="[^"]*"', text))  # marks of one kind have one name, but ids are single
+    text = re.sub(r' id="[^"]*"', lambda one: one[0] if given[one[0]] == 1 else "", text)
     for colour, variable in NAMES.items():
         text = text.replace(colour, f"var(--{variable})")
     return text

@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import about, count, finite, level, number, rounded_up, shortened, span
+from noiseworthy._wording import about, count, finite, level, number, rounded_up, shortened_apart, span
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
@@ -292,7 +292,7 @@ def _others(plan: PlanPart) -> dict[str, str]:
     if leak := leak_of(plan):
         others["as printed"] = (
             f"would spend epsilon {rounded_up(leak.printed)} ({rounded_up(leak.converted)} by the paper's "
-            f"conversion) of {number(leak.budget, 6)}: not private, not used"
+            f"conversion) of {rounded_up(leak.budget, 6)}: not private, not used"
         )
     return others
 
@@ -338,8 +338,8 @@ def _own_budgets(record: RunRecord) -> str:
     epsilons = [row.epsilon for row in privacy.clients]
     if not privacy.private or len(set(epsilons)) == 1:
         return ""
-    owned = zip(record.client_names, epsilons, strict=True)
-    shown = [f"{shortened(name, 40)}: {rounded_up(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
+    owned = zip(shortened_apart(record.client_names, 40), epsilons, strict=True)
+    shown = [f"{name}: {rounded_up(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")
 

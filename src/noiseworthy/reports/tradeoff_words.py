@@ -139,7 +139,7 @@ def _search(record: RunRecord, tradeoff: TradeoffPart) -> str:
         return " and add up what they spend"
     return (
         f" and spend epsilon {rounded_up(spent, 3)} of the client that is worst off, where the plan of this "
-        f"study spends at most {number(most, 6)}"
+        f"study spends at most {rounded_up(most, 6)}"
     )
 
 

@@ -92,7 +92,7 @@ def _name(said: Description) -> str:
 
 
 def _written(said: Description, value: float) -> str:
-    return number(value, 2) if said.classes is None else percent(value)
+    return percent(value) if said.classes is not None else number(value, 2 if value > -99.5 else 3)
 
 
 def _ends(said: Description, ends: tuple[float, float]) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from noiseworthy._wording import count
 from noiseworthy.reports.findings import Outcome, over_seeds, score_name
@@ -69,7 +70,7 @@ def usual_caption(record: RunRecord) -> str:
     if (compare := record.compare) is None:
         return ""
     found, settings = usual_verdict(record), count(len(compare.usual), "usual setting")
-    prior = record.training and record.training.prior
+    prior = record.training.prior if record.training and compared_by(compare) != "loss" else None
     line = "" if prior is None else " The dashed line is always answering the most frequent class."
     said = [f"{found}."] if found else []
     said += [
@@ -92,6 +93,7 @@ def _limits(axes: Axes, record: RunRecord, what: Quantity, outcomes: list[Outcom
         low = max(low, -1.0)
     room = _FREE * (high - low or 1.0)
     axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
 def _row(axes: Axes, row: int, name: str, colour: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noiseworthy._wording import rounded_up, shortened
+from noiseworthy._wording import rounded_up, shortened_apart
 from noiseworthy.model.description import Statement
 from noiseworthy.privacy.assurances import SIMULATED
 from noiseworthy.privacy.uploads import Assurance
@@ -42,8 +42,9 @@ def budgets(record: RunRecord, key: Literal["epsilon", "delta"]) -> str:
     allowed = [row.epsilon if key == "epsilon" else row.delta for row in record.plan.privacy.clients]
     if len(set(allowed)) == 1:
         return rounded_up(allowed[0], 6)
-    ends = [(value, record.client_names[allowed.index(value)]) for value in (min(allowed), max(allowed))]
-    return " to ".join(f"{rounded_up(value, 6)} ({shortened(name, 40)})" for value, name in ends)
+    names = shortened_apart(record.client_names, 40)
+    ends = [(value, names[allowed.index(value)]) for value in (min(allowed), max(allowed))]
+    return " to ".join(f"{rounded_up(value, 6)} ({name})" for value, name in ends)
 
 
 def statement_of(record: RunRecord) -> Statement:
