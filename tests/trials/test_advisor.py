@@ -281,6 +281,20 @@ def test_among_ties_the_fewest_uploads_win_and_then_the_first():
     assert best.name == "weiavg"
 
 
+def test_squared_errors_are_told_apart_beside_a_mean_that_all_find():
+    """Of numbers of -60 to -40 all but 1.3 % of the untrained error is their mean: R2 0.1 is 0.0013 of it."""
+    squares = [entry("fedsgd-dpc", [0.0118, 0.0117], 30), entry("moments", [0.0131, 0.013], 1)]
+    classes = recommended(squares)
+    assert classes is not None
+    assert classes.name == "moments"  # shares of the untrained loss as near are a tie
+    best = recommended([replace(one, squares=True) for one in squares])
+    assert best is not None
+    assert best.name == "fedsgd-dpc"
+    near = [replace(entry("fedsgd-dpc", [0.01, 0.01], 30), squares=True)]
+    near += [replace(entry("moments", [0.01002, 0.01002], 1), squares=True)]
+    assert [place for place, _ in ranking(near)] == [1, 1]
+
+
 def test_nothing_is_recommended_where_fresh_seeds_see_no_gain():
     """One race chose not to train; another's luck does not last."""
     assert recommended([entry("pfa", [0.4, 0.4], train=False), entry("weiavg", [0.999, 1.2])]) is None

@@ -67,6 +67,7 @@ class Entry:
         missed: what is missed of the metric that the study names, over what the best constant answer misses,
             or the loss of tuned models over that of own ones, shape (P, S); None where entries are ranked by
             their loss.
+        squares: whether losses are squared errors, which count by their logarithms, as in `votes.vote`.
         same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
 
@@ -76,6 +77,7 @@ class Entry:
     score: Real
     same_as: str = ""
     missed: Real | None = None
+    squares: bool = False
 
     @property
     def name(self) -> str:
@@ -86,6 +88,13 @@ class Entry:
     def per_seed(self) -> Real:
         """What ranks under each seed, mean over the proxies, shape (S,): 1 is not training."""
         return np.minimum(self.loss if self.missed is None else self.missed, CAP).mean(axis=0)
+
+    @property
+    def compared(self) -> Real:
+        """What ties are told by, shape (S,): 1 is not training."""
+        if self.missed is not None or not self.squares or not self.train:
+            return self.per_seed if self.train else np.ones(self.loss.shape[1])
+        return 1 + np.log(np.clip(self.loss, 1e-9, CAP)).mean(axis=0)
 
     @property
     def shared(self) -> float:
@@ -160,7 +169,7 @@ def _entered(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
     """The entry of the winner of a race."""
     if not found.plan.train:
         return _untrained(bench, space, found, seeds)
-    return _of(space, found, _common(bench, space, found.result.winner, seeds))
+    return _of(bench, space, found, _common(bench, space, found.result.winner, seeds))
 
 
 def in_place_of(
@@ -194,14 +203,14 @@ def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> En
         result = other.found.result
         scores = _common(bench, space, result.winner, seeds)
         if np.allclose(scores.loss, other.loss, rtol=_ROUNDING, atol=0):
-            return _of(space, planned(bench, space, result), scores, other.name)
+            return _of(bench, space, planned(bench, space, result), scores, other.name)
     return None
 
 
-def _of(space: Space, found: TrialPlan, scores: Scores, same_as: str = "") -> Entry:
+def _of(bench: Bench, space: Space, found: TrialPlan, scores: Scores, same_as: str = "") -> Entry:
     """An entry with its scores under the common seeds, shape (P, S)."""
     score = scores.accuracy if scores.quality is None else scores.quality
-    return Entry(space, found, scores.loss, score, same_as, scores.missed)
+    return Entry(space, found, scores.loss, score, same_as, scores.missed, bench.facts.classes is None)
 
 
 def _left_free(space: Space, clients: int) -> Space | None:
@@ -319,7 +328,7 @@ def places(losses: ArrayLike) -> NDArray[np.int64]:
 
 def ranking(entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
     """Entries with their places, best first; what does not train counts as the untrained start."""
-    losses = np.array([one.per_seed if one.train else np.ones_like(one.per_seed) for one in entries])
+    losses = np.array([one.compared for one in entries])
     taken, means = places(losses), losses.mean(axis=1)
     return [(int(taken[i]), entries[i]) for i in np.lexsort((means, taken))]
 
@@ -365,14 +374,12 @@ def clients_that_work(
     return None
 
 
-def _works(
-    bench: Bench, space: Space, candidates: Sequence[Candidate], factor: int, seeds: Sequence[int]
-) -> bool:
+def _works(bench: Bench, space: Space, tried: Sequence[Candidate], factor: int, seeds: Sequence[int]) -> bool:
     """Whether the leaders under one seed train under others, too."""
-    first = _crowded(bench, space, candidates, factor, [0])
+    first = _crowded(bench, space, tried, factor, [0])
     if first.min() > WORKS:
         return False
-    leaders = [candidates[i] for i in np.argsort(first, kind="stable")[:_FINALISTS]]
+    leaders = [tried[i] for i in np.argsort(first, kind="stable")[:_FINALISTS]]
     return bool(_crowded(bench, space, leaders, factor, seeds).min() <= WORKS)
 
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from noiseworthy.deploy.secure_sum import secret_shares
-from noiseworthy.deploy.secure_sum.keys import Roster, commitment_of, public_of
+from noiseworthy.deploy.secure_sum.keys import Roster, commit, public_of
 from noiseworthy.deploy.secure_sum.letters import Letter, read
 from noiseworthy.deploy.secure_sum.masks import Words, add_pair, own_mask, steps_of
 from noiseworthy.deploy.secure_sum.messages import (
@@ -162,7 +162,7 @@ class Collector:
     def _add_masks(self, masks: Words, name: str, secret: bytes) -> None:
         """Add what an owner's secret accounts for in the sum: its own mask, or those with a missing owner."""
         if name in self.survivors:
-            if commitment_of(secret, self.terms.digest, name) != self._keys[name].body["commitment"]:
+            if commit(secret, self.terms.digest, name) != self._keys[name].body["commitment"]:
                 raise VoidRound(f"the shares of the seed of {name} do not fit together; nothing is opened")
             np.add(masks, own_mask(secret, self._context, name, len(masks)), out=masks)
             return

@@ -115,7 +115,7 @@ def derived(secret: bytes, context: bytes, *label: str) -> bytes:
     return HKDF(SHA256(), KEY, salt=context, info=wire.pack(list(label))).derive(secret)
 
 
-def commitment_of(own: bytes, context: bytes, owner: str) -> bytes:
+def commit(own: bytes, context: bytes, owner: str) -> bytes:
     """What the seed of an owner's mask is held against when it was put together again.
 
     HKDF by a label of its own, so that it tells no more of the mask than any other derived key.

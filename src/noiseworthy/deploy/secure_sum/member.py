@@ -12,15 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from noiseworthy.deploy.secure_sum import letters, secret_shares
-from noiseworthy.deploy.secure_sum.keys import (
-    KEY,
-    Roster,
-    RoundSecrets,
-    agreed,
-    commitment_of,
-    derived,
-    public_of,
-)
+from noiseworthy.deploy.secure_sum.keys import KEY, Roster, RoundSecrets, agreed, commit, derived, public_of
 from noiseworthy.deploy.secure_sum.letters import Letter
 from noiseworthy.deploy.secure_sum.masks import Words, add_pair, own_mask, words_of
 from noiseworthy.deploy.secure_sum.messages import (
@@ -156,7 +148,7 @@ class OwnerRound:
                 "channel": public_of(secrets.channel),
                 "pair": public_of(secrets.pair),
                 # by the terms alone: the digest that later keys are derived by covers this letter
-                "commitment": commitment_of(secrets.own, self.terms.digest, name),
+                "commitment": commit(secrets.own, self.terms.digest, name),
             },
         ).packed
 
