@@ -359,7 +359,7 @@ def _measured(record: RunRecord) -> str:
 def _what_constants_cost(record: RunRecord) -> str:
     if record.claim and (before := record.claim.before):
         cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
-        said = f"Before the plan there was {before.what}: {cost}, counted in the numbers above."
+        said = f"Before the plan came {before.what}: {cost}, counted in the numbers above."
         return " ".join((said, *bought_before(record)))
     sources = sorted(set(_constants(record).values()))
     if any(source.startswith("bought") for source in sources):
