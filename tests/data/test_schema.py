@@ -187,6 +187,14 @@ def test_a_fraction_is_the_same_value_in_every_type(kind):
     np.testing.assert_array_equal(schema.encode({"x": np.array([0.25, 0.1], kind)}), [[1], [-1]])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object, str])
+def test_a_fraction_that_stands_for_a_gap_is_one_in_every_type(kind):
+    stated = {"kind": "number", "range": [0, 50], "missing": True, "gaps": [-9.9, "99.9", 1e300, "?"]}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    told = schema.encode({"x": np.array([25, -9.9, 99.9], kind)})
+    np.testing.assert_array_equal(told, [[0, 0], [0, 1], [0, 1]])
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -202,9 +210,6 @@ def test_a_day_is_the_same_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1]])
     coded = Schema.model_validate({**ONE, "x": {**stated, "gaps": ["2010-01-01"]}})
     np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
-
-
-CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
 
 
 @pytest.mark.full
