@@ -7,6 +7,7 @@ import json
 import numpy as np
 import onnxruntime
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import noiseworthy as nw
@@ -81,6 +82,11 @@ def test_spaces_behind_commas_belong_to_no_cell_in_training_and_prediction(run, 
     for name in ("t", "new"):
         assert run("predict", "here", f"{name}.csv", "-o", f"{name}.out.csv").code == 0
     assert (tmp_path / "t.out.csv").read_text() == (tmp_path / "new.out.csv").read_text()
+
+
+def test_a_table_of_arrow_is_predicted_as_a_frame(trained, tmp_path):
+    model = nw.load_model(tmp_path / "here")
+    np.testing.assert_array_equal(model.encoded(pa.Table.from_pandas(trained)), model.encoded(trained))
 
 
 def test_a_parquet_table_gives_one(run, trained, tmp_path):

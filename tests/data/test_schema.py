@@ -212,6 +212,26 @@ def test_a_day_is_the_same_in_every_type(values):
     np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
 
 
+@pytest.mark.parametrize("values", [["2010", "", "2012"], [2010.0, None, 2012.0], [2010, None, 2012]])
+def test_a_year_is_the_same_day_beside_a_gap(values):
+    """Frames make fractions of whole numbers beside a gap."""
+    stated = {"kind": "date", "range": ["2010-01-01", "2012-01-01"], "format": "%Y", "missing": True}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(schema.encode({"x": pd.Series(values)}), [[-1, 0], [0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("unit", ["ns", "us"])
+def test_times_are_no_numbers_and_no_counts_of_nanoseconds(unit):
+    times = np.array(["2010-01-01"], f"datetime64[{unit}]")
+    for stated in ({"kind": "number", "range": [0, 9]}, {"kind": "category", "values": [1262304000 * 10**9]}):
+        with pytest.raises(DataError, match="column 'x' has 1 value other than"):
+            Schema.model_validate({**ONE, "x": stated}).encode({"x": times})
+
+
+CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
+
+
 @pytest.mark.full
 @given(
     st.lists(CELLS)

@@ -78,7 +78,7 @@ def numbers(values: NDArray) -> NDArray[np.float64]:
     """
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
-    if values.dtype.kind == "m":  # a length of time is a number only in a unit, which nobody stated
+    if values.dtype.kind in "mM":  # times are numbers only in a unit, which nobody stated
         return np.full(len(values), np.nan)
     return np.array([_number(value) for value in values.tolist()], np.float64)
 
@@ -137,7 +137,8 @@ def _number(value: Any) -> float:
 
 def _day(value: Any, read: Callable[[str], datetime]) -> float:
     try:
-        moment = value if isinstance(value, date) else read(str(value).strip())
+        text = key(value) if isinstance(value, float) else str(value).strip()  # a gap makes 2010 a 2010.0
+        moment = value if isinstance(value, date) else read(text)
         return float(moment.toordinal())
     except (ValueError, OverflowError):
         return np.nan
@@ -147,9 +148,9 @@ def columns_of(table: Any) -> dict[str, NDArray]:
     """The columns of a mapping or a frame as arrays by name; what a frame calls missing becomes None.
 
     Args:
-        table: a mapping of names to columns, or a pandas or polars frame.
+        table: a mapping of names to columns, a pandas or polars frame, or a table of Arrow's.
     """
-    names = table.keys() if hasattr(table, "keys") else table.columns
+    names = table.keys() if hasattr(table, "keys") else getattr(table, "column_names", table.columns)
     return {str(name): _array(table[name]) for name in names}
 
 
@@ -158,4 +159,4 @@ def _array(column: Any) -> NDArray:
     if values.dtype == object and hasattr(column, "isna"):
         values = values.copy()
         values[np.asarray(column.isna())] = None
-    return values
+    return values.astype("M8[us]") if values.dtype == "M8[ns]" else values  # a list of those holds counts
