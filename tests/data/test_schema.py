@@ -9,11 +9,14 @@ from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records
+from noiseworthy.data.frames import read_arrow
+from noiseworthy.data.readers import read_columns
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.schema.values import key, keys
@@ -212,7 +215,7 @@ def test_a_day_is_the_same_in_every_type(values):
     np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
 
 
-@pytest.mark.parametrize("values", [["2010", "", "2012"], [2010.0, None, 2012.0], [2010, None, 2012]])
+@pytest.mark.parametrize("values", [["2010", "", "2012"], ["2010.0", "", "2012.0"], [2010, None, 2012]])
 def test_a_year_is_the_same_day_beside_a_gap(values):
     """Frames make fractions of whole numbers beside a gap."""
     stated = {"kind": "date", "range": ["2010-01-01", "2012-01-01"], "format": "%Y", "missing": True}
@@ -253,6 +256,20 @@ def test_frames_are_read_as_mappings_are():
     np.testing.assert_array_equal(schema.encode(frame), wanted)
     np.testing.assert_array_equal(schema.encode(frame.convert_dtypes()), wanted)
     assert schema.encode(frame.head(0)).shape == (0, 4)
+
+
+def test_a_gap_changes_no_other_cell_of_a_frame(tmp_path):
+    """A long code lost its last digits, and truth values became 1 and 0, beside a gap."""
+    stated = {"code": {"kind": "category", "values": [2**60, 2**60 + 1], "missing": True},
+              "drug": {"kind": "category", "values": [True, False], "missing": True}}  # fmt: skip
+    frame = pd.DataFrame(
+        {"code": pd.array([2**60 + 1, None], "Int64"), "drug": pd.array([False, None], "boolean")}
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    columns, _ = read_columns(tmp_path / "t.parquet", cells=True)
+    for table in (frame, pa.Table.from_pandas(frame), read_arrow(tmp_path / "t.parquet"), columns):
+        told = Schema.model_validate(stated | ONE).encode(table)
+        np.testing.assert_array_equal(told, [[0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]])
 
 
 def test_a_stated_value_is_no_gap_whatever_it_looks_like():

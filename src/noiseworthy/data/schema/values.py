@@ -137,8 +137,8 @@ def _number(value: Any) -> float:
 
 def _day(value: Any, read: Callable[[str], datetime]) -> float:
     try:
-        text = key(value) if isinstance(value, float) else str(value).strip()  # a gap makes 2010 a 2010.0
-        moment = value if isinstance(value, date) else read(text)
+        text = str(value).strip()  # a gap in a frame makes 2010.0 of 2010
+        moment = value if isinstance(value, date) else read(key(text) if text.endswith(".0") else text)
         return float(moment.toordinal())
     except (ValueError, OverflowError):
         return np.nan
@@ -150,13 +150,12 @@ def columns_of(table: Any) -> dict[str, NDArray]:
     Args:
         table: a mapping of names to columns, a pandas or polars frame, or a table of Arrow's.
     """
-    names = table.keys() if hasattr(table, "keys") else getattr(table, "column_names", table.columns)
-    return {str(name): _array(table[name]) for name in names}
+    if hasattr(table, "columns"):
+        from noiseworthy.data.frames import of_frame  # here, because mappings need no pandas
+
+        table = of_frame(table)
+    return {str(name): _array(np.asarray(values)) for name, values in table.items()}
 
 
-def _array(column: Any) -> NDArray:
-    values = np.asarray(column)
-    if values.dtype == object and hasattr(column, "isna"):
-        values = values.copy()
-        values[np.asarray(column.isna())] = None
+def _array(values: NDArray) -> NDArray:
     return values.astype("M8[us]") if values.dtype == "M8[ns]" else values  # a list of those holds counts
