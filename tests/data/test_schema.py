@@ -158,6 +158,16 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize("kind", [str, bytes, object])
+def test_text_is_the_same_value_as_bytes(kind):
+    """As NumPy and some writers of Parquet keep it; with `other` it was none of the values without a word."""
+    stated = {"kind": "category", "values": ["Ä", "b"], "other": True, "missing": True}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    texts = ["Ä", "b", "NA"] if kind is str else ["Ä".encode(), b"b ", b"NA"]
+    told = schema.encode({"x": np.array(texts, kind)})
+    np.testing.assert_array_equal(told, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
 def test_letters_that_look_the_same_are_the_same_value():
     """A Mac writes an accent as a sign of its own; cells, values and owners are compared all the same."""
     stated = {"x": {"kind": "category", "values": ["Ko\u0308ln", "Bonn"]}, "site": {"role": "client"}}

@@ -38,7 +38,8 @@ def key(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    text = normalize("NFC", str(value).strip())
+    written = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    text = normalize("NFC", written.strip())
     if found := _POINT.fullmatch(text):
         text = f"{found[1]}.{found[2]}" if found[2] else found[1]
     return _WRITTEN.get(text.lower(), text)
