@@ -7,6 +7,7 @@ import json
 import numpy as np
 import onnxruntime
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import noiseworthy as nw
@@ -17,6 +18,7 @@ STUDY = {
     "algorithm": {"rounds": 20, "clients_per_round": 3, "step_size": 5.0},
     "training": {"seeds": [3, 1], "evaluations": 2},
 }
+PLAIN = {"kind": "number", "range": [-5, 5]}
 
 
 @pytest.fixture
@@ -66,6 +68,27 @@ def test_columns_of_the_table_stay_as_they_were_written(run, trained, tmp_path):
     assert [line.startswith(old) for old, line in zip(before, after, strict=True)] == [True] * 13
 
 
+def test_spaces_behind_commas_belong_to_no_cell_in_training_and_prediction(run, write, tmp_path):
+    """In quotes behind a space a category was another, one of no value, and numbers were none."""
+    words = {"kind": "category", "values": ["u, v", "w"], "other": True}
+    stated = {"label": {"role": "label", "classes": ["no", "yes"]}, "a": PLAIN, "b": words}
+    rows = [f'{["no", "yes"][i % 2]}, "{i % 7}.5", "{["u, v", "w", "z"][i % 3]}"\n' for i in range(60)]
+    (tmp_path / "t.csv").write_text("label, a, b\n" + "".join(rows))
+    (tmp_path / "new.csv").write_text("label,a,b\n" + "".join(rows).replace(', "', ',"'))
+    federation = {"data": str(tmp_path / "t.csv"), "clients": 3}
+    assert (
+        run("train", write({"federation": federation, "columns": stated, **STUDY}), "--out", "here").code == 0
+    )
+    for name in ("t", "new"):
+        assert run("predict", "here", f"{name}.csv", "-o", f"{name}.out.csv").code == 0
+    assert (tmp_path / "t.out.csv").read_text() == (tmp_path / "new.out.csv").read_text()
+
+
+def test_a_table_of_arrow_is_predicted_as_a_frame(trained, tmp_path):
+    model = nw.load_model(tmp_path / "here")
+    np.testing.assert_array_equal(model.encoded(pa.Table.from_pandas(trained)), model.encoded(trained))
+
+
 def test_a_parquet_table_gives_one(run, trained, tmp_path):
     trained.to_parquet(tmp_path / "new.parquet")
     assert run("predict", "here", "new.parquet", "-o", "out.parquet").code == 0
@@ -89,7 +112,7 @@ def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
 
 def test_values_beyond_a_range_are_told(run, write, site_records, tmp_path):
     """A column in another unit would else be predicted from without a word."""
-    numbers = {name: {"kind": "number", "range": [-5, 5]} for name in "abc"}
+    numbers = dict.fromkeys("abc", PLAIN)
     stated = {"client": {"role": "client"}, "label": {"role": "label", "classes": ["no", "yes"]}, **numbers}
     study = {"federation": {"data": str(site_records())}, "columns": stated, **STUDY}
     assert run("train", write(study), "--out", "here").code == 0

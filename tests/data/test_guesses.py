@@ -33,6 +33,7 @@ def guess(name: str, values: np.ndarray):
         ("sex", cells("f", "m"), {"kind": "category", "values": "?"}),
         ("grade", cells(1, 2, 3), {"kind": "category", "values": "?"}),
         ("num_children", cells(0, 1, 2), {"kind": "number", "range": "?"}),
+        ("seen", np.array(["2020-01-01", "2024-05-05"] * 30, "M8[ns]"), {"kind": "date", "range": "?"}),
         ("smoker", cells("Yes", "no"), {"kind": "yes-no"}),
         ("fbs", cells(0, 1), {"kind": "yes-no"}),
         ("smoker", cells("y", "n", None), {"kind": "yes-no", "missing": True}),

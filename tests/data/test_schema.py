@@ -9,11 +9,14 @@ from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records
+from noiseworthy.data.frames import read_arrow
+from noiseworthy.data.readers import read_columns
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.schema.values import key, keys
@@ -155,6 +158,16 @@ def test_a_code_is_the_same_value_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[1, 0], [0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize("kind", [str, bytes, object])
+def test_text_is_the_same_value_as_bytes(kind):
+    """As NumPy and some writers of Parquet keep it; with `other` it was none of the values without a word."""
+    stated = {"kind": "category", "values": ["Ä", "b"], "other": True, "missing": True}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    texts = ["Ä", "b", "NA"] if kind is str else ["Ä".encode(), b"b ", b"NA"]
+    told = schema.encode({"x": np.array(texts, kind)})
+    np.testing.assert_array_equal(told, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
 def test_letters_that_look_the_same_are_the_same_value():
     """A Mac writes an accent as a sign of its own; cells, values and owners are compared all the same."""
     stated = {"x": {"kind": "category", "values": ["Ko\u0308ln", "Bonn"]}, "site": {"role": "client"}}
@@ -187,6 +200,14 @@ def test_a_fraction_is_the_same_value_in_every_type(kind):
     np.testing.assert_array_equal(schema.encode({"x": np.array([0.25, 0.1], kind)}), [[1], [-1]])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object, str])
+def test_a_fraction_that_stands_for_a_gap_is_one_in_every_type(kind):
+    stated = {"kind": "number", "range": [0, 50], "missing": True, "gaps": [-9.9, "99.9", 1e300, "?"]}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    told = schema.encode({"x": np.array([25, -9.9, 99.9], kind)})
+    np.testing.assert_array_equal(told, [[0, 0], [0, 1], [0, 1]])
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -202,6 +223,23 @@ def test_a_day_is_the_same_in_every_type(values):
     np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1]])
     coded = Schema.model_validate({**ONE, "x": {**stated, "gaps": ["2010-01-01"]}})
     np.testing.assert_array_equal(coded.encode({"x": values}), [[0, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("values", [["2010", "", "2012"], ["2010.0", "", "2012.0"], [2010, None, 2012]])
+def test_a_year_is_the_same_day_beside_a_gap(values):
+    """Frames make fractions of whole numbers beside a gap."""
+    stated = {"kind": "date", "range": ["2010-01-01", "2012-01-01"], "format": "%Y", "missing": True}
+    schema = Schema.model_validate({**ONE, "x": stated})
+    np.testing.assert_array_equal(schema.encode({"x": values}), [[-1, 0], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(schema.encode({"x": pd.Series(values)}), [[-1, 0], [0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("unit", ["ns", "us"])
+def test_times_are_no_numbers_and_no_counts_of_nanoseconds(unit):
+    times = np.array(["2010-01-01"], f"datetime64[{unit}]")
+    for stated in ({"kind": "number", "range": [0, 9]}, {"kind": "category", "values": [1262304000 * 10**9]}):
+        with pytest.raises(DataError, match="column 'x' has 1 value other than"):
+            Schema.model_validate({**ONE, "x": stated}).encode({"x": times})
 
 
 CELLS = st.one_of(st.text(max_size=2), st.sampled_from(["1", "1.0", "True", "01"]))
@@ -228,6 +266,20 @@ def test_frames_are_read_as_mappings_are():
     np.testing.assert_array_equal(schema.encode(frame), wanted)
     np.testing.assert_array_equal(schema.encode(frame.convert_dtypes()), wanted)
     assert schema.encode(frame.head(0)).shape == (0, 4)
+
+
+def test_a_gap_changes_no_other_cell_of_a_frame(tmp_path):
+    """A long code lost its last digits, and truth values became 1 and 0, beside a gap."""
+    stated = {"code": {"kind": "category", "values": [2**60, 2**60 + 1], "missing": True},
+              "drug": {"kind": "category", "values": [True, False], "missing": True}}  # fmt: skip
+    frame = pd.DataFrame(
+        {"code": pd.array([2**60 + 1, None], "Int64"), "drug": pd.array([False, None], "boolean")}
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    columns, _ = read_columns(tmp_path / "t.parquet", cells=True)
+    for table in (frame, pa.Table.from_pandas(frame), read_arrow(tmp_path / "t.parquet"), columns):
+        told = Schema.model_validate(stated | ONE).encode(table)
+        np.testing.assert_array_equal(told, [[0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]])
 
 
 def test_a_stated_value_is_no_gap_whatever_it_looks_like():

@@ -47,7 +47,7 @@ class Dialect:
     @property
     def options(self) -> dict[str, Any]:
         """Arguments of `pandas.read_csv` that read this file."""
-        text = {"encoding": self.encoding, "encoding_errors": _WESTERN}
+        text = {"encoding": self.encoding, "encoding_errors": _WESTERN, "skipinitialspace": True}
         return {"sep": self.mark, "skiprows": self.skipped, **text}
 
     @property
@@ -120,7 +120,7 @@ def part_thousands(cells: Iterable[Any], mark: str) -> bool:
 def too_long(path: Path, found: Dialect, names: int) -> str:
     """Which record of a text table has more cells than there are names, and why that may be, in words."""
     with _below_hint(path, found) as file, suppress(csv.Error):
-        records = filter(None, csv.reader(file, delimiter=found.mark))
+        records = filter(None, csv.reader(file, delimiter=found.mark, skipinitialspace=True))
         for place, cells in enumerate(records):
             if len(cells) > names:
                 ends = "separators at the end of records are one too many: take them away"
@@ -155,7 +155,7 @@ def _mark(head: list[str]) -> str:
 
 def _parts(head: list[str], mark: str) -> tuple[bool, int, bool]:
     """How well a mark parts a text's first record: without stray quotes, into many, and no comma of names."""
-    names = next(filter(None, csv.reader(head, delimiter=mark)), [])
+    names = next(filter(None, csv.reader(head, delimiter=mark, skipinitialspace=True)), [])
     return not any('"' in name for name in names), len(names), (mark != ",") == (len(names) > 1)
 
 

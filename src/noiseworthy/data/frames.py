@@ -260,7 +260,7 @@ def _plain(column: Any) -> NDArray:
     values = (column.astype(object) if column.dtype.kind in "iu" and missing.any() else column).to_numpy()
     if values.dtype != object:
         return values
-    if column.dtype.kind in "bf":
+    if column.dtype.kind == "f":
         return column.to_numpy(np.float64, na_value=np.nan)
     values = np.array(values)  # not the frame's own
     values[missing] = None

@@ -19,7 +19,7 @@ FORMATS = (*TEXT, ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
 """How files of tables end."""
 SQL = "sql:"
 """How a source begins that is a database."""
-_CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
+_CELLS = {"dtype": str, "na_filter": False}
 
 
 def is_table(source: str) -> bool:

@@ -195,7 +195,5 @@ def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int |
 
 def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:
     if unknown := set(np.unique(values.astype(str)).tolist()) - {"train", "test"}:
-        raise DataError(
-            f"{name}: column {SPLIT_COLUMN!r} must hold 'train' or 'test', got {sorted(unknown)[0]!r}"
-        )
+        raise DataError(f"{name}: column {SPLIT_COLUMN!r} must hold 'train' or 'test', got {min(unknown)!r}")
     return values.astype(str) == "test"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.intake.common import Common, common_range
 from noiseworthy.data.schema.stated import QUESTION
-from noiseworthy.data.schema.values import GAPS, NO, YES, days, key, numbers
+from noiseworthy.data.schema.values import GAPS, NO, YES, columns_of, days, key, numbers
 from noiseworthy.data.thousands import DECIMAL, POINTED, Thousands
 from noiseworthy.errors import ConfigError
 
@@ -95,7 +95,7 @@ def guesses(table: Mapping[str, NDArray], label: str | None, client: str | None)
         raise ConfigError(f"--label and --client must be two columns, got {label!r} for both")
     if not any(values.size for values in table.values()):
         raise ConfigError("the table has names and no records, which tell init what columns are: add some")
-    return [_guess(name, values, label, client) for name, values in table.items()]
+    return [_guess(name, values, label, client) for name, values in columns_of(table).items()]
 
 
 def _role(

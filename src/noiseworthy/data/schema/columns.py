@@ -180,7 +180,9 @@ class NumberColumn(Feature):
         gap = np.isnan(found)
         # NaN of a column of numbers is a gap; of text it may be a word, which is a mistake and no gap
         gap[gap] = typed or gaps_among(keys(values[gap]), self.gaps)
-        gap |= np.isin(found, numbers(np.array(self.gaps, object)))
+        kind = values.dtype if values.dtype.kind == "f" else np.float64  # of float32 -9.9 is another number
+        with np.errstate(over="ignore"):
+            gap |= np.isin(found, numbers(np.array(self.gaps, object)).astype(kind))
         if (limits := self.limits) is None:
             as_they_are = typed and not self.center and self.step == 1
             return Reading.of(values if as_they_are else (found - self.center) / (self.step or 1), gap)

@@ -38,7 +38,8 @@ def key(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    text = normalize("NFC", str(value).strip())
+    written = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    text = normalize("NFC", written.strip())
     if found := _POINT.fullmatch(text):
         text = f"{found[1]}.{found[2]}" if found[2] else found[1]
     return _WRITTEN.get(text.lower(), text)
@@ -78,7 +79,7 @@ def numbers(values: NDArray) -> NDArray[np.float64]:
     """
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
-    if values.dtype.kind == "m":  # a length of time is a number only in a unit, which nobody stated
+    if values.dtype.kind in "mM":  # times are numbers only in a unit, which nobody stated
         return np.full(len(values), np.nan)
     return np.array([_number(value) for value in values.tolist()], np.float64)
 
@@ -137,7 +138,8 @@ def _number(value: Any) -> float:
 
 def _day(value: Any, read: Callable[[str], datetime]) -> float:
     try:
-        moment = value if isinstance(value, date) else read(str(value).strip())
+        text = str(value).strip()  # a gap in a frame makes 2010.0 of 2010
+        moment = value if isinstance(value, date) else read(key(text) if text.endswith(".0") else text)
         return float(moment.toordinal())
     except (ValueError, OverflowError):
         return np.nan
@@ -147,15 +149,14 @@ def columns_of(table: Any) -> dict[str, NDArray]:
     """The columns of a mapping or a frame as arrays by name; what a frame calls missing becomes None.
 
     Args:
-        table: a mapping of names to columns, or a pandas or polars frame.
+        table: a mapping of names to columns, a pandas or polars frame, or a table of Arrow's.
     """
-    names = table.keys() if hasattr(table, "keys") else table.columns
-    return {str(name): _array(table[name]) for name in names}
+    if hasattr(table, "columns"):
+        from noiseworthy.data.frames import of_frame  # here, because mappings need no pandas
+
+        table = of_frame(table)
+    return {str(name): _array(np.asarray(values)) for name, values in table.items()}
 
 
-def _array(column: Any) -> NDArray:
-    values = np.asarray(column)
-    if values.dtype == object and hasattr(column, "isna"):
-        values = values.copy()
-        values[np.asarray(column.isna())] = None
-    return values
+def _array(values: NDArray) -> NDArray:
+    return values.astype("M8[us]") if values.dtype == "M8[ns]" else values  # a list of those holds counts
