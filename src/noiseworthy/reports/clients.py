@@ -45,7 +45,7 @@ def who_figure(record: RunRecord) -> Figure | None:
     axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
     made, spent = ("made", "spent") if record.training else ("planned", "planned")
-    limit = "if all prove alike" if plan.estimation else "paid for" if scarce else "paid for by its noise"
+    limit = "if all prove alike" if plan.estimation else "paid for" if private else "at most"
     draw(axes[0], record, np.array(uploads_of(plan), float), _made(record), "Uploads", made, limit)
     if scarce:
         draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", spent, "budget")
