@@ -123,13 +123,13 @@ def _least_hashes(names: Sequence[bytes], whose: NDArray[np.int64], at: NDArray)
     return tests[whose]
 
 
-def _check_sides(trains: NDArray[np.bool_], tests: NDArray[np.bool_], at: NDArray | None, name: str) -> None:
+def _check_sides(trains: NDArray[np.bool_], tests: NDArray, owners: NDArray | None, name: str) -> None:
     if not trains.any() or not tests.any():
         raise DataError(
             f"{name} needs persons who train and others who test; bring more persons, or mark rows 'train' "
             "and 'test' in a column of role split"
         )
-    bare = [] if at is None else sorted(set(at.tolist()) - set(at[trains].tolist()))
+    bare = [] if owners is None else sorted(set(owners.tolist()) - set(owners[trains].tolist()))
     if bare:
         raise DataError(
             f"{name}: nobody of {bare[0]!r} is left to train; bring more persons, or mark rows 'train' and "

@@ -183,9 +183,7 @@ def _scores(told_by: NDArray[np.float64], outputs: int, rng: np.random.Generator
     return _standard(_mixed(straight, bent, 1 - 0.6 * rng.random() ** 3))
 
 
-def _labels(
-    told_by: NDArray[np.float64], classes: int, kept: int, rng: np.random.Generator
-) -> NDArray[np.int32]:
+def _labels(told_by: NDArray, classes: int, kept: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Classes drawn from a softmax of scores, some changed at random; each occurs in the first `kept`."""
     sharp, uneven = np.exp(rng.uniform(np.log(2), np.log(100))), rng.choice([0.0, 0.25, 0.5])
     scores = sharp * _scores(told_by, classes, rng)

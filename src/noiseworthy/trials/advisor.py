@@ -92,9 +92,11 @@ class Entry:
     @property
     def compared(self) -> Real:
         """What ties are told by, shape (S,): 1 is not training."""
-        if self.missed is not None or not self.squares or not self.train:
-            return self.per_seed if self.train else np.ones(self.loss.shape[1])
-        return 1 + np.log(np.clip(self.loss, 1e-9, CAP)).mean(axis=0)
+        if not self.train:
+            return np.ones(self.loss.shape[1])
+        if self.squares and self.missed is None:
+            return 1 + np.log(np.clip(self.loss, 1e-9, CAP)).mean(axis=0)
+        return self.per_seed
 
     @property
     def shared(self) -> float:
