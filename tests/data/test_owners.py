@@ -177,6 +177,30 @@ def test_test_records_of_another_kind_are_refused(file, table, columns, words):
         federation_of_owners(file, table, columns)
 
 
+@pytest.mark.parametrize("classes", [("no", "yes"), None])
+def test_a_server_may_have_no_test_records(tmp_path, classes):
+    path = tmp_path / "owners.json"
+    write_owners(path, [terms("north", classes=classes and 2, record_shape=(4, 2))])
+    federation = federation_of_owners(path, None, Columns(classes=classes, regression=classes is None))
+    assert (federation.record_shape, federation.label_shape) == ((4, 2), ())
+    assert (federation.test_x.shape, len(federation.test_y), federation.test_origin) == ((0, 4, 2), 0, None)
+    assert federation.test_y.dtype == federation.y.dtype == (np.float32 if classes is None else np.int32)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (Columns(), "wards.json: state .* classes, the 2 labels in the owners' order"),
+        (Columns(classes=("no", "yes", "perhaps")), "the study .* 3 classes, the owners' have .* 2; choose"),
+        (Columns(classes=("no", "yes"), features=("a", "b")), r"the study .* shape \(2,\) and 2 classes"),
+        (Columns(regression=True), "wards.json: the owners' labels are classes; leave out .* regression"),
+    ],
+)
+def test_a_study_without_test_records_must_be_of_the_owners_kind(file, columns, words):
+    with pytest.raises(DataError, match=words):
+        federation_of_owners(file, None, columns)
+
+
 def test_classes_in_another_order_than_the_owners_are_refused(tmp_path, table):
     """Half of the gain was lost without a word, and the owner's model inverted."""
     path = tmp_path / "owners.json"
@@ -210,7 +234,6 @@ def test_numbers_to_predict_are_stated_as_such(tmp_path, table):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"data": "owners:o.json"}, "test, a table of test records"),
         ({"data": "digits", "test": "t.csv"}, "and with no other"),
         ({"data": "owners:o.json", "test": "t.csv", "clients": 3}, "clients would deal records out"),
         ({"data": "owners:o.json", "test": "t.csv", "fraction": 0.5}, "fraction would deal"),

@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,10 @@ import pandas as pd
 import pytest
 import tomli_w
 from direct import Direct
+from rich.console import Console
 
+import noiseworthy as nw
+from noiseworthy.calls.folder import load_run
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.owners import write_owners
 from noiseworthy.deploy import correspondence
@@ -32,14 +37,19 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Grid
+from noiseworthy.reports.figures import training_figure
 from noiseworthy.reports.html import write_report
+from noiseworthy.reports.tables import training_panel
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import mean_release
+from noiseworthy.studies.checking import check_study
+from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.plan_codec import encoded
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, prepare
-from noiseworthy.studies.record import new_record
+from noiseworthy.studies.record import new_record, save_record
 from noiseworthy.studies.training import train as simulate
 from noiseworthy.trials import spaces
 from noiseworthy.trials.treatment import Treatment
@@ -220,6 +230,54 @@ def test_the_report_is_written_without_a_record(world, tmp_path):
     record = with_network(record, done, abouts, 1.0)
     assert record["federation"]["clients"] == list(SITES)
     assert write_report(record, tmp_path / "run").exists()
+
+
+UNSCORED = STUDY.replace('test = "test.csv"\n', "")
+
+
+def test_a_server_without_test_records_trains_and_says_that_nobody_scored_the_model(world, tmp_path):
+    """The plan is that of a server with some; a run that breaks off goes on."""
+    scored, prepared = plan_study(world.study(STUDY))[1], world.study(UNSCORED)
+    prepared, decision = plan_study(prepared)
+    assert encoded(decision.plan) == encoded(scored.plan)
+    deployment, folder = Deployment.of(prepared, decision.plan), tmp_path / "run"
+
+    def breaks_off(share: float, done: Any) -> None:
+        if share > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(deployment, world.exchange(), folder, on_round=breaks_off)
+    done = train(deployment, world.exchange(), folder, resume=True)
+    record = new_record(prepared.study, decision, deployment.federation, prepared.dimension, name="wards")
+    record = with_network(record, done, [gateway.about for gateway in world.gateways.values()], 1.0)
+    record = deliver(prepared, done.trained.theta[0], record, [deployment.seed], folder)
+    save_record(record, folder)
+
+    run = load_run(folder)
+    assert (run.loss, run.accuracy, run.record.scored) == (None, None, None)
+    assert run.curves["loss"].isna().all()
+    assert "loss" not in repr(run)
+    assert len(flags := record["training"]["flags"]) == 1
+    assert flags[0].startswith("Not scored: the server has no test records")
+    page = write_report(record, folder).read_text()
+    assert "<h1>Trained at epsilon 1 to 4, not scored</h1>" in page
+    assert flags[0] in unescape(page)
+    assert not any(word in page for word in ("diverged", "test loss", "Test loss"))
+    assert training_figure(run.record) is None
+    panel = Console(width=300, file=StringIO())
+    panel.print(training_panel(run.record))
+    assert "Not scored" in panel.file.getvalue()
+    assert "test loss" not in panel.file.getvalue()
+    card = (folder / "model" / "README.md").read_text()
+    assert "Not measured." in card
+    assert "The scores are" not in card
+    assert nw.load_model(folder).predict(np.zeros((1, 30)))[0] in CLASSES
+
+
+def test_there_is_nothing_to_check_at_a_server_without_records(known):
+    with pytest.raises(ConfigError, match=r"names no test records, so there is nothing .* check owner\.toml"):
+        check_study(known.study(UNSCORED).study)
 
 
 def test_the_server_can_train_nothing_by_itself(deployment, tmp_path):

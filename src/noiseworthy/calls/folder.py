@@ -37,9 +37,9 @@ class RunFolder:
 
     def __repr__(self) -> str:
         record, reached = self.record, ""
-        if record.training is not None:
+        if (training := record.scored) is not None:
             reached = f", test {score_name(record)} {number(self.accuracy)} and loss {level(self.loss)}"
-            reached += f" over {count(len(record.training.seeds), 'seed')}"
+            reached += f" over {count(len(training.seeds), 'seed')}"
         head = f"run in {self.folder}: {record.plan.algorithm}{reached}"
         return f"{head}\n{record.plan.outcome}\n{claim(record)}"
 

@@ -37,7 +37,7 @@ class Federation:
         sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
         test_x, test_y, classes, name: as those of `data.records.Records`.
         clients: names of the clients, in order.
-        test_origin: where the test set comes from.
+        test_origin: where the test set comes from; None where there is none.
         classes_found: labels that were read off the records because nobody stated them; empty where stated.
         schema: what the numbers of a record are; None where they are no named columns.
         test_owners: place of the client that each test record is of, int64, shape (m,), -1 for nobody's; None
@@ -63,7 +63,7 @@ class Federation:
     classes: int | None
     name: str
     clients: tuple[str, ...]
-    test_origin: TestOrigin = "apart"
+    test_origin: TestOrigin | None = "apart"
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
     test_owners: NDArray[np.int64] | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from noiseworthy._places import write_whole
@@ -63,13 +64,13 @@ def read_owners(path: Path) -> list[OwnerTerms]:
 _REMEDY = "write it with noiseworthy deploy ask"
 
 
-def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> Federation:
+def federation_of_owners(path: Path, test: Path | None, columns: Columns | Schema) -> Federation:
     """A federation whose records lie at their owners: names, sizes and shapes are known, and no record is.
 
     Args:
         path: of a file of owners.
-        test: of a table with test records, which are the server's own.
-        columns: of that table; a schema must be that of every owner.
+        test: of a table with test records, which are the server's own; None where it has none.
+        columns: of records; a schema must be that of every owner.
 
     Returns:
         Clients sorted by name. Whatever reads `x` or `y` raises a `DataError`; their shapes and types are
@@ -85,6 +86,8 @@ def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> F
         misfit = columns_misfit(one.client, one.columns, schema and schema.digest)
         if misfit := misfit or labels_misfit(one.client, one.labels, labels):
             raise DataError(f"{path}: {misfit}")
+    if isinstance(columns, Columns):
+        _check_stated(test or path, columns, classes)
     test_x, test_y = _tests_of(test, columns, shape, classes)
     sizes = np.array([one.records for one in owners], np.int64)
     padded, name = (len(sizes), int(sizes.max())), path.stem
@@ -94,7 +97,8 @@ def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> F
     y: Any = Elsewhere(name, (*padded, *labels), np.dtype(test_y.dtype))
     names = tuple(one.client for one in owners)
     schema = schema and schema.of_persons(False)
-    return Federation(x, y, sizes, test_x, test_y, classes, name, names, schema=schema, persons=persons)
+    known = Federation(x, y, sizes, test_x, test_y, classes, name, names, schema=schema, persons=persons)
+    return known if test else replace(known, test_origin=None)
 
 
 def columns_misfit(who: str, told: str | None, wanted: str | None) -> str:
@@ -176,16 +180,30 @@ def _refusal(name: str) -> str:
     return f"the records of {name} lie at their owners; train with noiseworthy deploy run"
 
 
-def _tests_of(test: Path, columns: Columns | Schema, shape: tuple[int, ...], classes: int | None) -> tuple:
-    if isinstance(columns, Columns):
-        _check_stated(test, columns, classes)
-    x, y, stated = read_whole(test, columns, "test")
+def _tests_of(
+    test: Path | None, columns: Columns | Schema, shape: tuple[int, ...], classes: int | None
+) -> tuple[NDArray, NDArray]:
+    if test is None:
+        x, y, stated = _no_tests(columns, shape, classes)
+    else:
+        x, y, stated = read_whole(test, columns, "test")
     if stated != classes or x.shape[1:] != shape:
         raise DataError(
-            f"{test} has records of shape {x.shape[1:]} and {stated} classes, the owners' have {shape} and "
-            f"{classes}; choose feature_columns and classes as the owners did"
+            f"{test or 'the study'} has records of shape {x.shape[1:]} and {stated} classes, the owners' "
+            f"have {shape} and {classes}; choose feature_columns and classes as the owners did"
         )
     return x, y
+
+
+def _no_tests(
+    columns: Columns | Schema, shape: tuple[int, ...], classes: int | None
+) -> tuple[NDArray, NDArray, int | None]:
+    """No records of the kind that columns say, and their classes; what they do not say is the owners'."""
+    if isinstance(columns, Columns):
+        classes = None if columns.classes is None else len(columns.classes)
+        shape = shape if columns.features is None else (len(columns.features),)
+    label = np.float32 if classes is None else np.int32
+    return np.zeros((0, *shape), np.float32), np.zeros(0, label), classes
 
 
 def _check_stated(test: Path, columns: Columns, classes: int | None) -> None:

@@ -15,7 +15,7 @@ from noiseworthy.data.tables import Columns
 class FederationTable(Table):
     """`[federation]`: either public sizes alone, or data and how clients share them.
 
-    Of `data = "owners:FILE"` the records lie at their owners, and `test` is a table of test records.
+    Of `data = "owners:FILE"` the records lie at their owners, and `test` is a table of test records, if any.
     """
 
     sizes: list[Size] | None = None
@@ -25,7 +25,7 @@ class FederationTable(Table):
     query: str | None = None
     """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None
-    """Table of test records, of `owners:` alone."""
+    """Table of test records, of `owners:` alone; left out, the model is not scored."""
     data_dir: Annotated[Path, Field(strict=False)] | None = None
     """Folder of data files; by default what `NOISEWORTHY_DATA` names."""
     clients: Size | None = None
@@ -89,7 +89,7 @@ class FederationTable(Table):
 
     @model_validator(mode="after")
     def _records_at_owners(self) -> FederationTable:
-        if self.of_owners != (self.test is not None):
+        if self.test is not None and not self.of_owners:
             raise ValueError(
                 '[federation] test, a table of test records, goes with data = "owners:FILE" and with no other'
             )

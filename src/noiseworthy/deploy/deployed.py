@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._jax import jax, jnp
+from noiseworthy._jax import Array, jax, jnp
 from noiseworthy._json import strict_json
+from noiseworthy.data.federation import Federation
 from noiseworthy.deploy.asking import Asking, seen_of
 from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
 from noiseworthy.deploy.deployment import Deployment
@@ -45,6 +46,8 @@ from noiseworthy.studies.record import Record, with_training
 from noiseworthy.studies.run_folder import check_unused
 from noiseworthy.studies.training import Run
 from noiseworthy.studies.two_stages import estimation_of, joined, onward, seeds_of_stage_2
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Score
 
 PATIENCE = 120.0
 """Seconds that a round waits for replies."""
@@ -350,13 +353,20 @@ def with_network(record: Record, done: DeployedRun, abouts: list[About], seconds
 
 
 def _terms(deployment: Deployment, at: NDArray[np.int64], patience: float, roster: Roster | None) -> Terms:
-    federation, task = deployment.federation, deployment.task
-    test_x, test_y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
     return Terms(
-        clients=federation.clients,
-        score=lambda theta: task.score(theta, test_x, test_y),
+        clients=deployment.federation.clients,
+        score=_score_by(deployment.federation, deployment.task),
         evaluate_at=at,
         patience=patience,
         seed=deployment.seed,
         roster=roster,
     )
+
+
+def _score_by(federation: Federation, task: Task) -> Callable[[Array], Score]:
+    """Test loss and score of parameters; no numbers where the server has no test records."""
+    if not len(federation.test_y):
+        nothing = Score(jnp.array(jnp.nan), jnp.array(jnp.nan))
+        return lambda theta: nothing
+    x, y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
+    return lambda theta: task.score(theta, x, y)

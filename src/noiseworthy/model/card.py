@@ -187,10 +187,9 @@ def scores(found: Metrics) -> Iterator[tuple[str, str, str]]:
 
 
 def _limits(description: Description) -> Iterator[str]:
-    yield (
-        "The scores are of records like those that were tested; elsewhere, or later, they may be worse. "
-        "Nobody has looked at how it does for single groups of people."
-    )
+    if description.metrics is not None:
+        yield "The scores are of records like those that were tested; elsewhere, or later, they may be worse."
+    yield "Nobody has looked at how it does for single groups of people."
     if description.columns is not None:
         yield "Numbers beyond the stated range of their column are read as its end."
     yield (

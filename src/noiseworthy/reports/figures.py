@@ -57,7 +57,7 @@ def why_figure(record: RunRecord) -> Figure | None:
 @styled
 def training_figure(record: RunRecord) -> Figure | None:
     """Test loss and score per round, over seeds."""
-    if (training := record.training) is None:
+    if (training := record.scored) is None:
         return None
     scored = final(record, "accuracy") is not None
     figure = new_figure(NARROW, 3.0 * (1 + scored))
@@ -86,16 +86,16 @@ def compare_figure(record: RunRecord) -> Figure | None:
 def hero_figure(record: RunRecord) -> Figure | None:
     """One wide figure to show a colleague: what was predicted or whom to ask, and what came of it."""
     evidence = record.evidence if record.evidence and record.evidence.curves else None
-    followed = record.training is not None and evidence is not None and evidence.course is not None
+    followed = record.scored is not None and evidence is not None and evidence.course is not None
     planned = evidence is not None or has_participation(record)
-    measured = bool(record.compare or record.training or record.rivals)
+    measured = bool(record.compare or record.scored or record.rivals)
     if not planned and not measured:
         return None
     with matplotlib.rc_context(LARGE):
         figure = new_figure(12.6 if planned and measured else 8.0, 4.9)
         axes = figure.subplots(1, planned + measured, squeeze=False)[0]
-        if followed and record.compare and record.training:
-            panels.curves(axes[0], record, record.training, "loss", "Predicted and measured: test loss")
+        if followed and record.compare and record.scored:
+            panels.curves(axes[0], record, record.scored, "loss", "Predicted and measured: test loss")
         elif evidence is not None:
             panels.prediction(axes[0], record, evidence, f"Planned: {in_brief(record)}")
         elif planned:
@@ -115,8 +115,8 @@ def _measured(axes: Axes, record: RunRecord) -> None:
         usual_panel(axes, record, record.compare, title(record))
     elif record.compare and found:
         panels.settings(axes, record, record.compare, "loss", f"Measured: {found[0].lower()}{found[1:]}")
-    elif record.training:
-        panels.curves(axes, record, record.training, "loss", "Measured: test loss of the plan")
+    elif record.scored:
+        panels.curves(axes, record, record.scored, "loss", "Measured: test loss of the plan")
 
 
 PLOTS: dict[str, tuple[Draw, str, Caption]] = {

@@ -47,7 +47,7 @@ class Outcome:
 
 def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none, or no score of a seed's."""
-    training = record.training
+    training = record.scored
     if training is None or (quantity != "loss" and any(curve[-1] is None for curve in training.loss)):
         return None
     return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)])
@@ -297,7 +297,7 @@ def _read_off(course: Course | None, evidence: EvidencePart) -> str:
 
 def training_caption(record: RunRecord) -> str:
     """What the training curves show; empty without a training."""
-    training, loss = record.training, final(record, "loss")
+    training, loss = record.scored, final(record, "loss")
     if training is None:
         return ""
     seeds = len(training.seeds)

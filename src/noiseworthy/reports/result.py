@@ -57,7 +57,7 @@ def title(record: RunRecord) -> str:
     A loss that is not finite is one that diverged.
     """
     if (found := result_of(record)) is None:
-        return headline(record)
+        return f"Trained {budget(record)}, not scored" if record.training else headline(record)
     mean = written(record, found.quantity, found.outcome.mean)
     if mean == "diverged":
         return "Training diverged"

@@ -81,13 +81,13 @@ def _weights(weighting: float) -> str:
 
 def training_panel(record: RunRecord) -> Panel | None:
     """How training ended and what it spent; None without training."""
-    training, loss = record.training, findings.final(record, "loss")
-    if not training or loss is None:
+    if not (training := record.training):
         return None
     facts = _facts()
     predicted = findings.predicted_loss(record)
     foretold = "" if predicted is None else f", predicted {level(predicted)}"
-    _fact(facts, "test loss", f"{_over(loss, level)}, {findings.baseline(training)}{foretold}")
+    if (loss := findings.final(record, "loss")) is not None:
+        _fact(facts, "test loss", f"{_over(loss, level)}, {findings.baseline(training)}{foretold}")
     if (accuracy := findings.final(record, "accuracy")) is not None:
         reached = _over(accuracy, partial(findings.score, record))
         _fact(facts, f"test {findings.score_name(record)}", reached)

@@ -89,17 +89,25 @@ def flags(record: Record, training: Record) -> list[str]:
         >>> flags({"federation": {"classes": 2}}, ended)
         ['Training did not help: test loss 0.7 against 0.69 untrained.']
     """
+    federation, said = record["federation"], record.get("foretold")
+    if federation is not None and not federation.get("test_records", 1):
+        return [_UNTESTED]
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None
     end = _End(loss, score, training["untrained_loss"], training["prior"])
-    federation, said = record["federation"], record.get("foretold")
     if record.get("study", {}).get("task", {}).get("class_weights"):
         end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
     metrics = None if (scores := training.get("metrics")) is None else Metrics.model_validate(scores)
     found = _useless(end, regression) + ([] if metrics is None else _constant(end, metrics))
     return found + ([] if said is None else _contradicted(said, end, regression))
+
+
+_UNTESTED = (
+    "Not scored: the server has no test records ([federation] test), and nothing here says how good the "
+    "model is. Each owner can score it on records that it holds out, with noiseworthy tune."
+)
 
 
 def _known(values: Sequence[float | None]) -> bool:

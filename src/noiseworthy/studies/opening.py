@@ -58,7 +58,7 @@ def _federation(study: Study, columns: Schema | None) -> Federation:
 
         owners = study.located(str(table.data)).removeprefix(OWNERS)
         file = locate(owners, table.data_dir, "the file of owners that noiseworthy deploy ask writes")
-        test = locate(study.located(str(table.test)), table.data_dir)
+        test = None if table.test is None else locate(study.located(table.test), table.data_dir)
         return federation_of_owners(file, test, study.counted_columns or study.meaning)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
             "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",

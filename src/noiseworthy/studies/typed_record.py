@@ -341,6 +341,11 @@ class RunRecord(Part):
         return self
 
     @property
+    def scored(self) -> TrainingPart | None:
+        """The training, where there were test records to score it by."""
+        return None if self.federation and not self.federation.test_records else self.training
+
+    @property
     def client_names(self) -> list[str]:
         """Names of the clients, or their numbers where the plan was made without data."""
         known = self.federation
