@@ -73,6 +73,9 @@ def test_clients_that_the_first_stage_led_to_ask_are_not_said_to_spend_nothing(m
     assert f"{planned.count(0) - 1} clients are never asked and spend nothing." in spends.points
     means = next(c for c in said if c.title == "By what means")
     assert "Those told here hold if clients prove alike." in " ".join(means.points)
+    assert f"{planned.count(0)} clients (×) are never asked, if all prove alike:" in participation_caption(
+        view(record)
+    )
     assert "   ┃ if all prove alike" in [text.get_text() for text in who_figure(view(record)).axes[0].texts]
 
 

@@ -61,8 +61,9 @@ def participation_caption(record: RunRecord) -> str:
     text = f"{count(plan.rounds, 'round')} with {asked(record.written)}, each asked {times(often)} by plan"
     if not never:
         return f"{text}."
-    verb = "is" if never == 1 else "are"
-    return f"{text}. {count(never, 'client')} (×) {verb} never asked: the replies of others serve better."
+    verb, if_alike = "is" if never == 1 else "are", ", if all prove alike" if plan.estimation else ""
+    never_are = f"{count(never, 'client')} (×) {verb} never asked{if_alike}"
+    return f"{text}. {never_are}: the replies of others serve better."
 
 
 def _head(axes: Axes, record: RunRecord, drawn: int) -> None:
