@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.problem import ANALYTIC, Constant, Problem
 from noiseworthy.privacy.filters import PrivacyFilter
@@ -130,9 +131,7 @@ class _Shape(NamedTuple):
 
 def _shape_of(loss: LinearLossName, record_norm: float | None, ridge: float, classes: int | None) -> _Shape:
     if record_norm is None or classes is None:
-        raise InvalidInput(
-            "analytic constants need a classifier and [task] feature_norm, the public bound on ||x||"
-        )
+        raise InvalidInput("analytic constants need a classifier and [task] feature_norm, a bound on ||x||")
     remedy = "analytic constants need strong convexity: set [task] ridge"
     mu = check.positive("ridge", ridge, remedy=remedy).item()
     start = 0.5 if loss == "hinge" else float(np.log(classes))
@@ -183,11 +182,7 @@ def _check_pays_twice(problem: Problem) -> None:
 
 
 def bought_constants(
-    gradients: NDArray[np.float64],
-    problem: Problem,
-    pilot: Release,
-    smoothness: float,
-    strong_convexity: float,
+    gradients: Real, problem: Problem, pilot: Release, smoothness: float, strong_convexity: float
 ) -> dict[str, Constant]:
     """Constants from one noised gradient per client at the start, corrected for the known noise.
 

@@ -9,10 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy._tables import Table
+from noiseworthy._validate import Real
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
@@ -48,7 +48,6 @@ NAMES = tuple(METHODS)
 """Algorithms from simple to intricate, which decides between equals."""
 _BYTES = 4
 """Of a float32, in which models travel."""
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.errors import UserError
 from noiseworthy.trials.bench import Bench, Candidate, Scores, voted
 from noiseworthy.trials.courses import untrained_score
@@ -25,7 +26,6 @@ from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.tuned import own_scores
 
-Real = NDArray[np.float64]
 LEAST_SEEDS = 10
 """Common seeds of the ranking, at least."""
 FIRST_SEED = 10_000

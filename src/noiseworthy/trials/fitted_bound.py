@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.shape import Counts, Shape, shifts
@@ -39,8 +40,6 @@ _FLOORS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Floors to try, as shares of the least loss of any trial."""
 POOR = 0.05
 """Error of a fit, as a share of the untrained loss, above which it is said to be poor."""
-
-Real = NDArray[np.float64]
 
 
 class Bend(NamedTuple):

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.search import Exponent, ParticipationCosts
 from noiseworthy.plans.problem import Constant, Problem
 
 UNIT = "excess loss"
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
