@@ -83,8 +83,7 @@ def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients
         clients_per_round: K.
 
     Returns:
-        kappa of J = sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n, the ratio of the two coefficients in the
-        bound.
+        kappa of J = sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n, the ratio of the bound's two coefficients.
 
     Raises:
         InvalidInput: a constant that is missing or out of range.
