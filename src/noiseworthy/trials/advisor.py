@@ -65,8 +65,7 @@ class Entry:
         score: the metric that the study names, else test accuracy (R^2 of a regression), shape (P, S); of a
             study for its owners that of tuned models.
         missed: what is missed of the metric that the study names, over what the best constant answer misses,
-            or the loss of tuned models over that of own ones, shape (P, S); None where entries are ranked by
-            their loss.
+            or the loss of tuned models over that of own ones, shape (P, S); None where entries rank by loss.
         squares: whether losses are squared errors, which count by their logarithms, as in `votes.vote`.
         same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
@@ -349,9 +348,7 @@ def recommended(entries: Sequence[Entry]) -> Entry | None:
 # More clients -----------------------------------------------------------------------------------------
 
 
-def clients_that_work(
-    bench: Bench, space: Space, treatment: Treatment | None, *, seeds: int = 5
-) -> int | None:
+def clients_that_work(bench: Bench, space: Space, treatment: Treatment | None, *, seeds: int) -> int | None:
     """How many clients like these would make training work: the least doubling of them that does.
 
     The mean of c N replies carries 1/c of the noise variance of the mean of N, so that the trials of the
