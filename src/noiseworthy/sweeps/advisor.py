@@ -124,12 +124,9 @@ class Advice:
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
     """The advice with what it was made for, when and by what: what a run folder holds."""
-    made = {
-        "record_version": ADVICE_VERSION,
-        "name": name,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return {**made, "version": version("noiseworthy"), **advice.as_dict()}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = {"record_version": ADVICE_VERSION, "name": name, "created": now, "version": version("noiseworthy")}
+    return {**made, **advice.as_dict()}
 
 
 def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) -> Advice:

@@ -124,12 +124,8 @@ class FittedBound:
     def constants(self, sources: Sequence[str]) -> dict[str, Constant]:
         """The constants by name, with the public data that they were fitted to."""
         provenance = f"fitted to trials on {', '.join(sources)}"
-        values = {
-            "gamma": self.gamma,
-            **dict(zip(self.shape.terms, self.weights, strict=True)),
-            "floor": self.bend.floor,
-            "power": self.bend.power,
-        }
+        weights = dict(zip(self.shape.terms, self.weights, strict=True))
+        values = {"gamma": self.gamma, **weights, "floor": self.bend.floor, "power": self.bend.power}
         return {name: Constant(float(value), provenance) for name, value in values.items()}
 
     @property
@@ -147,8 +143,7 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     """The bound of the algorithm's theory with constants fitted to trials.
 
     The power, the floor and gamma are scanned; for each of them non-negative least
-    squares finds the rest. A trial weighs less, the further it is above the best under its budget: plans are
-    made near it.
+    squares finds the rest. A trial weighs less the further above the best under its budget: plans are near.
 
     Args:
         points: trials of one algorithm under one clipping mode, at least one.
