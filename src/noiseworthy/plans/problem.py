@@ -313,12 +313,9 @@ class Problem:
         budget, family = self.budget, self.family
         noise_of = partial(unit_noise, sampling_rate=self.sampling_rate, settled=self._settled)
         low, high = float(budget.epsilon.min()), float(budget.epsilon.max())
-        if (
-            self._closed_form
-            or low == high
-            or len(np.unique(budget.delta)) > 1
-            or len(np.unique(budget.epsilon)) <= _FEW
-        ):
+        if self._closed_form or low == high:
+            return noise_of(family, budget, releases)
+        if len(np.unique(budget.delta)) > 1 or len(np.unique(budget.epsilon)) <= _FEW:
             return noise_of(family, budget, releases)
         knots = np.geomspace(low, high, _FEW)
         some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation, budget.unit)
