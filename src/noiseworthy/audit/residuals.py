@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.stats import binom, chi2
 
+from noiseworthy._validate import Real
 from noiseworthy.privacy.mechanisms import Family, Law, law_of
 
 _BINS = 64
@@ -37,7 +38,7 @@ class ScaleTest:
     count: int
 
 
-def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], family: Family) -> ScaleTest:
+def scale_test(residuals: Real, clients: NDArray[np.int64], family: Family) -> ScaleTest:
     """Two-sided tests of the size of noise, in all, per client and per round, and of its law.
 
         Gaussian: sum r^2 ~ chi^2_n        Laplace: 2 sum |r| ~ chi^2_2n
@@ -67,7 +68,7 @@ def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], famil
     )
 
 
-def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+def two_sided(total: Real, freedom: Real) -> Real:
     """p-values of sums of squares, too small or too large.
 
     Example:
@@ -77,7 +78,7 @@ def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArr
     return np.minimum(1.0, 2 * np.minimum(chi2.cdf(total, freedom), chi2.sf(total, freedom)))
 
 
-def _law(residuals: NDArray[np.float64], law: Law) -> float:
+def _law(residuals: Real, law: Law) -> float:
     """p-value of the counts in bins that are equally likely under the planned law."""
     uniform = law.analysis.distribution().cdf(residuals.ravel())
     # far out a distribution function rounds to 1, which is the end of the last bin
@@ -103,7 +104,7 @@ class ReplayTest:
     repeated: int
 
 
-def replay_test(residuals: NDArray[np.float64], clients: NDArray[np.int64]) -> ReplayTest:
+def replay_test(residuals: Real, clients: NDArray[np.int64]) -> ReplayTest:
     """Signs of residuals beside those of other uploads: at every distance, and any two of them alike.
 
     Noise of either family is symmetric, so that signs are fair coins. Products of signs at a fixed distance
@@ -135,15 +136,13 @@ def replay_test(residuals: NDArray[np.float64], clients: NDArray[np.int64]) -> R
     return ReplayTest(min(p_value, 2 * len(p) * float(p[first])), correlation, names[first], repeated)
 
 
-def _at_distances(
-    signs: NDArray[np.float64], held: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _at_distances(signs: Real, held: Real) -> tuple[Real, Real]:
     """Sums of products of signs at distances 1, 2, ... of sequences (m, K, width), and how many they sum."""
     length = signs.shape[1]
     # twice the length, or the end of a sequence would be compared with its start
     room = int(next_fast_len(2 * length, True) or 2 * length)
 
-    def correlated(sequences: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correlated(sequences: Real) -> Real:
         spectrum = np.zeros(room // 2 + 1)
         for one in sequences:
             spectrum += np.sum(np.square(np.abs(np.fft.rfft(one, room, axis=0))), axis=1)
@@ -153,9 +152,7 @@ def _at_distances(
     return correlated(signs * held[..., None]), correlated(held[..., None]) * signs.shape[2]
 
 
-def _by_client(
-    signs: NDArray[np.float64], clients: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _by_client(signs: Real, clients: NDArray[np.int64]) -> tuple[Real, Real]:
     """Uploads of each client, run after run, as sequences (N, K, width), and which places are taken."""
     runs, _, _, width = signs.shape
     every = np.tile(clients.ravel(), runs)
@@ -168,13 +165,13 @@ def _by_client(
     return own, held
 
 
-def _fair(total: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fair(total: Real, count: Real) -> Real:
     """Two-sided p-values of sums of so many fair signs."""
     more = (count + np.abs(total)) / 2
     return np.minimum(1.0, 2 * binom.sf(more - 1, count, 0.5))
 
 
-def _repeated(signs: NDArray[np.float64]) -> int:
+def _repeated(signs: Real) -> int:
     """Uploads whose first signs are those of an earlier upload; 0 where they are too few to tell."""
     if signs.shape[1] < _WORD:
         return 0

@@ -12,17 +12,18 @@ hits and false alarms bound epsilon at a given delta directly.
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 
 _LEVELS = np.linspace(0.002, 0.998, 250)
 """Quantiles of the scores that are tried as thresholds, on one half of the trials."""
 
 
-def most_probable(events: ArrayLike, trials: ArrayLike, false_alarm: float) -> NDArray[np.float64]:
+def most_probable(events: ArrayLike, trials: ArrayLike, false_alarm: float) -> Real:
     """Clopper-Pearson upper limit on the probability of an event.
 
     Args:
@@ -75,7 +76,7 @@ def least_advantage(errors: int, trials: int, false_alarm: float) -> float:
     return max(1 - 2 * float(most_probable(errors, trials, false_alarm)), 0.0)
 
 
-def errors_of(present: NDArray[np.float64], absent: NDArray[np.float64]) -> int:
+def errors_of(present: Real, absent: Real) -> int:
     """Coins that the threshold 0 names wrongly; a score of exactly 0 names the canary absent.
 
     Args:
@@ -89,9 +90,7 @@ def errors_of(present: NDArray[np.float64], absent: NDArray[np.float64]) -> int:
     return int(np.sum(present <= 0) + np.sum(absent > 0))
 
 
-def rates_of(
-    present: NDArray[np.float64], absent: NDArray[np.float64], points: int = 101
-) -> tuple[list[float], list[float]]:
+def rates_of(present: Real, absent: Real, points: int = 101) -> tuple[list[float], list[float]]:
     """Rates of false alarms and of misses at thresholds from high to low: what the attacker reached.
 
     Args:
@@ -109,9 +108,7 @@ def rates_of(
     return alarms.tolist(), misses.tolist()
 
 
-def family_free_epsilon(
-    present: NDArray[np.float64], absent: NDArray[np.float64], delta: float, false_alarm: float
-) -> float:
+def family_free_epsilon(present: Real, absent: Real, delta: float, false_alarm: float) -> float:
     """Lower limit on epsilon at `delta` that holds for any mechanism whatever.
 
         epsilon >= log((P(hit) - delta) / P(false alarm)),  in both directions
@@ -147,10 +144,10 @@ def family_free_epsilon(
     return max(float(found[0]), 0.0)
 
 
-Samples: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+Samples: TypeAlias = tuple[Real, Real]
 
 
-def _half(present: NDArray[np.float64], absent: NDArray[np.float64], which: int) -> Samples:
+def _half(present: Real, absent: Real, which: int) -> Samples:
     return present[which::2], absent[which::2]
 
 
@@ -160,13 +157,7 @@ def _turned(samples: Samples, way: int) -> Samples:
     return (present, absent) if way > 0 else (-absent, -present)
 
 
-def _limits(
-    hits: NDArray[np.float64],
-    alarms: NDArray[np.float64],
-    levels: NDArray[np.float64],
-    delta: float,
-    false_alarm: float,
-) -> NDArray[np.float64]:
+def _limits(hits: Real, alarms: Real, levels: Real, delta: float, false_alarm: float) -> Real:
     """At each threshold; the two limits on rates err with half of the false alarms each."""
     misses = np.searchsorted(np.sort(hits), levels, "right")
     raised = len(alarms) - np.searchsorted(np.sort(alarms), levels, "right")

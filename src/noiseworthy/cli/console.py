@@ -181,10 +181,6 @@ class _JsonLines(_Lines):
         print(json.dumps(line, ensure_ascii=False, allow_nan=False), file=sys.stderr, flush=True)
 
 
-def _unheard(done: float, what: str = "") -> None:
-    """Progress that nobody is told."""
-
-
 @contextmanager
 def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
     """A bar on stderr with rate and time left; yields a callback that takes the share done, and on what.
@@ -194,7 +190,7 @@ def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[..., No
     """
     style = _style.get()
     if style is Style.none:
-        yield _unheard
+        yield lambda done, what="": None
         return
     if style is Style.json:
         lines = _JsonLines(label, total, unit)

@@ -32,8 +32,7 @@ class Federation:
         x: features, float32 (int32 where they are tokens), shape (N, n_max, *record_shape); rows past a
             client's size are zero. Where clients differ so much that padding would be most of it, and of
             records in files, they lie end to end (`data.ragged.Ragged`): x[i] is then (n_i, *record_shape).
-        y: labels, int32 (classes) or float32 (regression), shape (N, n_max, *label_shape); zero past the
-            size.
+        y: labels, int32 (classes), float32 (regression), shape (N, n_max, *label_shape); 0 past the size.
         sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
         test_x, test_y, classes, name: as those of `data.records.Records`.
         clients: names of the clients, in order.

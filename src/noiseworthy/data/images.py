@@ -56,8 +56,7 @@ def cifar10_jpeg(data_dir: Path) -> Records:
 def pneumoniamnist(data_dir: Path) -> Records:
     """PneumoniaMNIST, two classes made equal: 2,428 X-rays of 28x28 in [0, 1] and 468 test ones.
 
-    Class 0 is normal, 1 is pneumonia. Read from `data_dir`/pneumoniamnist; its 270 validation images are left
-    out.
+    Class 0 is normal, 1 pneumonia. Read from `data_dir`/pneumoniamnist; 270 validation images are left out.
 
     Source: Yang et al. (2023), "MedMNIST v2", Scientific Data 10:41, CC BY 4.0.
 

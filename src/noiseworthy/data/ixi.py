@@ -95,12 +95,9 @@ def _prepared(scan: Path, label: Path, nibabel: ModuleType) -> tuple[NDArray[np.
             f"{label} must be a mask of 0 and 1 of the scan's shape {voxels.shape}, "
             f"got {inside.shape} and values from {inside.min():g} to {inside.max():g}"
         )
-    return _standardised(resized(voxels, SHAPE)), resized(inside, SHAPE) > 1 - _ROUNDING
-
-
-def _standardised(scan: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean 0 and deviation 1; an empty scan stays 0."""
-    return (scan - scan.mean()) / (scan.std() or 1)
+    seen = resized(voxels, SHAPE)
+    # an empty scan stays 0
+    return (seen - seen.mean()) / (seen.std() or 1), resized(inside, SHAPE) > 1 - _ROUNDING
 
 
 def _volume(path: Path, nibabel: ModuleType) -> NDArray[np.float64]:

@@ -111,9 +111,8 @@ def _parsed(file: Path) -> Any:
 
 def _user(user: str, x: list, y: list, samples: int, file: Path) -> User:
     if not len(x) == len(y) == samples:
-        raise DataError(
-            f"{file}: user {user!r} has {len(x)} features and {len(y)} labels, num_samples says {samples}"
-        )
+        held = f"{len(x)} features and {len(y)} labels"
+        raise DataError(f"{file}: user {user!r} has {held}, num_samples says {samples}")
     if (labels := np.asarray(y)).dtype == object:
         raise DataError(f"{file}: user {user!r} has records without a label; drop those records first")
     return user, finite(x, f"{file}: user {user!r} has features"), labels

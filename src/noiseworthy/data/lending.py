@@ -152,18 +152,13 @@ def _records(path: Path, columns: Loans, name: str) -> Records:
     if len(loans) < COMPONENTS / PUBLIC_FRACTION:
         raise DataError(f"{path} must hold at least 100 loans with a rate, got {len(loans)}")
     z, is_public = prepared(loans, columns)
-    schema = _schema(columns.rate)
+    numbers = {f"component_{place}": {"kind": "number", "step": 1.0} for place in range(1, COMPONENTS + 1)}
+    schema = Schema.model_validate(numbers | {columns.rate: {"role": "label", "kind": "number"}})
     table = dict(zip((one.name for one in schema.features), z[~is_public].T, strict=True))
     rates = {columns.rate: loans[columns.rate].to_numpy()[~is_public]}
     x, y, _, _ = stated_examples(table | rates, schema, name)
     records = split_records(x, y, holdout(np.zeros(len(y))), classes=None, name=name)
     return replace(records, schema=schema)
-
-
-def _schema(rate: str) -> Schema:
-    """The components as numbers as they are, and the rate in per cent."""
-    numbers = {f"component_{place}": {"kind": "number", "step": 1.0} for place in range(1, COMPONENTS + 1)}
-    return Schema.model_validate(numbers | {rate: {"role": "label", "kind": "number"}})
 
 
 def _check(loans: Any, columns: Loans, path: Path) -> None:

@@ -219,8 +219,7 @@ def _deal(stock: Parts, holds: NDArray[np.int64], shares: NDArray[np.int64]) -> 
     given = np.zeros(len(stock), np.int64)
     parts = []
     for labels, amounts in zip(holds, shares, strict=True):
-        parts.append(
-            np.concatenate([stock[c][given[c] : given[c] + m] for c, m in zip(labels, amounts, strict=True)])
-        )
-        given[labels] += amounts
+        ends = given[labels] + amounts
+        parts.append(np.concatenate([stock[c][given[c] : end] for c, end in zip(labels, ends, strict=True)]))
+        given[labels] = ends
     return parts

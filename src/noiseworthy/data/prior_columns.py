@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
+
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
 
@@ -127,9 +129,7 @@ def drawn_blocks(features: int, rng: np.random.Generator) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def encoded(
-    block: Block, views: NDArray[np.float64], marginals: Marginals, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def encoded(block: Block, views: Real, marginals: Marginals, rng: np.random.Generator) -> Real:
     """A column's numbers from what it sees of the causes.
 
     Args:
@@ -150,9 +150,7 @@ def encoded(
     return np.hstack([numbers * (1 - missing), missing])
 
 
-def _number(
-    block: Block, views: NDArray[np.float64], marginals: Marginals, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _number(block: Block, views: Real, marginals: Marginals, rng: np.random.Generator) -> Real:
     """Brought from a public range, which was chosen without these records, to [-1, 1] and clipped to it."""
     values, drawn = views, rng.random()
     if drawn < marginals.skewed:
@@ -173,24 +171,18 @@ def _number(
     return np.clip(2 * (values - low) / (high - low) - 1, -1, 1)
 
 
-def _yes_no(
-    block: Block, views: NDArray[np.float64], marginals: Marginals, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _yes_no(block: Block, views: Real, marginals: Marginals, rng: np.random.Generator) -> Real:
     return np.where(views > np.quantile(views, rng.beta(1.2, 1.2)), 1.0, -1.0)
 
 
-def _category(
-    block: Block, views: NDArray[np.float64], marginals: Marginals, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _category(block: Block, views: Real, marginals: Marginals, rng: np.random.Generator) -> Real:
     """The value whose view, with a bonus for usual ones, is largest; some are far more usual than others."""
     bonus = -rng.uniform(0, 1.5) * np.log(rng.permutation(block.values) + 1)
     chosen = np.argmax(views + bonus, axis=1)
     return np.eye(block.values)[chosen]
 
 
-def _ordered(
-    block: Block, views: NDArray[np.float64], marginals: Marginals, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _ordered(block: Block, views: Real, marginals: Marginals, rng: np.random.Generator) -> Real:
     cuts = np.cumsum(rng.dirichlet(np.full(block.values, 2.0)))[:-1]
     steps = np.searchsorted(np.quantile(views, cuts), views)
     return 2 * steps / max(1, block.values - 1) - 1

@@ -50,15 +50,8 @@ def shakespeare(data_dir: Path, length: int = LENGTH) -> Records:
     texts = _texts(data_dir / "shakespeare" / "speeches.csv.gz")
     train, test = zip(*(_split(encode(text), length) for text in texts.values()), strict=True)
     owners, of_tests = (np.repeat(list(texts), [len(x) for x, _ in part]) for part in (train, test))
-    return Records(
-        *_joined(train),
-        *_joined(test),
-        len(ALPHABET),
-        "shakespeare",
-        owners,
-        "rows",
-        test_client_ids=of_tests,
-    )
+    sides = *_joined(train), *_joined(test)
+    return Records(*sides, len(ALPHABET), "shakespeare", owners, "rows", test_client_ids=of_tests)
 
 
 def encode(text: str) -> Tokens:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.audit.attack import Bound, Trials, bound
 from noiseworthy.audit.audits import CONFIDENCE
 from noiseworthy.audit.families import Family, family_at
@@ -47,7 +47,7 @@ class Attacked:
 
     question: Question
     trials: Trials
-    residuals: NDArray[np.float64]
+    residuals: Real
     charged: float
     priced: bool
     ended: bool
@@ -96,7 +96,7 @@ class _Seen:
     """What is gathered of one algorithm: scores in either world, residuals, charges, second answers."""
 
     scores: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
-    residuals: list[NDArray[np.float64]] = field(default_factory=list)
+    residuals: list[Real] = field(default_factory=list)
     charges: list[int] = field(default_factory=list)
     refused: list[bool] = field(default_factory=list)
 
@@ -153,9 +153,7 @@ def _look(
         seen.refused.append(isinstance(again, Refused) and again.reason == "budget")
 
 
-def _score(
-    upload: NDArray[np.float64], worlds: tuple[World, World], means: list[NDArray[np.float64]], noise: float
-) -> float:
+def _score(upload: Real, worlds: tuple[World, World], means: list[Real], noise: float) -> float:
     """log p(upload | present) - log p(upload | absent), for noise as asked."""
     absent, present = ((upload - mean) / noise for mean in means)
     return float(law_of(worlds[0].gateway.owner.budget.mechanism).analysis.log_ratio(absent, present))

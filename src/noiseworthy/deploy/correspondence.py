@@ -131,11 +131,8 @@ class Correspondence:
             )
         elif not fault and isinstance(reply, Uploaded) and reply.release > self.received.get(owner, 0):
             self.late += 1
-        if not fault and isinstance(reply, Uploaded):
-            self._note(owner, reply)
-
-    def _note(self, owner: str, reply: Uploaded) -> None:
-        if reply.release > self.received.get(owner, 0):  # bytes that are sent again hold the head of then
+        if not fault and isinstance(reply, Uploaded) and reply.release > self.received.get(owner, 0):
+            # bytes that are sent again hold the head of then
             self.heads[owner], self.received[owner] = reply.head, reply.release
 
 

@@ -87,13 +87,8 @@ def owner_tables(
 
 
 def _sums(deployment: Deployment, roster: Roster) -> dict[str, Any]:
-    return {
-        "key": SIGNING,
-        "roster": f"../../{ROSTER}",
-        "digest": roster.digest,
-        "colluders": deployment.plan.problem.trust.colluders,
-        "share_noise": True,
-    }
+    known = {"key": SIGNING, "roster": f"../../{ROSTER}", "digest": roster.digest}
+    return {**known, "colluders": deployment.plan.problem.trust.colluders, "share_noise": True}
 
 
 def _models(model: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from noiseworthy.deploy.gateway.owner import FilesTable, Owner
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.probe import Probe, probe
 from noiseworthy.methods.wires import WIRES, wire
-from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
@@ -187,14 +186,11 @@ class World:
         order = law_of(owner.budget.mechanism).order
         return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)), task, batch)
 
-    def owned_by(self, account: Account, number: int) -> World:
-        """The same records with the budget of another account of the ledger."""
-        return replace(self, gateway=replace(self.gateway, account=account, number=number))
-
     def accounts(self, names: Sequence[str]) -> list[World]:
         """The same records with as many fresh budgets as names."""
-        fresh = [replace(self.gateway.account, client=name) for name in names]
-        return [self.owned_by(*pair) for pair in zip(fresh, self.gateway.ledger.enrol(fresh), strict=True)]
+        gateway, fresh = self.gateway, [replace(self.gateway.account, client=name) for name in names]
+        pairs = zip(fresh, gateway.ledger.enrol(fresh), strict=True)
+        return [replace(self, gateway=replace(gateway, account=one, number=at)) for one, at in pairs]
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""

@@ -65,9 +65,7 @@ class RunState:
             fields = json.loads(load_told(folder))
             rounds, opening = fields.pop("rounds"), fields.pop("opening")
         except (ValueError, KeyError, TypeError):
-            raise ResumeError(
-                f"{folder} holds no training over a network; run without --resume to start anew"
-            ) from None
+            raise ResumeError(f"{folder} holds no training over a network; run without --resume") from None
         again = None if opening is None else Checkpoint(**_arrays(opening))
         told = cls(**fields, rounds=[Round(*one) for one in rounds], opening=again)
         told._check(folder)

@@ -69,11 +69,8 @@ class SelfAudit:
     @property
     def verdict(self) -> str:
         """What was found, in a sentence."""
-        if failed := [check.name for check in self.checks if not check.passed]:
-            return (
-                f"This installation does not keep what it charges for: {', '.join(failed)}. Let it answer no "
-                "request."
-            )
+        if failed := ", ".join(check.name for check in self.checks if not check.passed):
+            return f"This installation does not keep what it charges for: {failed}. Let it answer no request."
         best = max(self.attacks, key=lambda one: one.proven / one.charged)
         if best.lucky:
             shows = BEYOND.format(best.question.algorithm, "was charged")
@@ -163,13 +160,9 @@ def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
         priced = f"the ledger charges another price than a release costs: {', '.join(wrong)}"
     lucky = ", ".join(one.question.algorithm for one in attacks if one.lucky)
     beyond = f"; {BEYOND.format(lucky, 'was charged')}, try more --trials" if lucky else ""
-    return (
-        Check(
-            "bound", all(one.passed for one in attacks), f"proven epsilon of the one charged: {said}{beyond}"
-        ),
-        _noise_check(attacks, owner.budget.mechanism),
-        Check("price", not wrong, priced),
-    )
+    found = f"proven epsilon of the one charged: {said}{beyond}"
+    bound = Check("bound", all(one.passed for one in attacks), found)
+    return bound, _noise_check(attacks, owner.budget.mechanism), Check("price", not wrong, priced)
 
 
 def _noise_check(attacks: list[Attacked], family: str) -> Check:

@@ -104,7 +104,7 @@ class SumRounds:
         absent = dict.fromkeys(letters.silent & names.keys(), SILENT) | {
             name: f"{one.reason}: {one.message}" for name, one in spent.items()
         }
-        terms, weights = self._terms(t, names, requests)
+        terms, weights = self._terms(names, requests)
         asked = {name: request for name, request in requests.items() if name not in absent}
         if len(asked) < (fewest := self._fewest(names)):
             why = "; ".join(f"{name}: {told}" for name, told in absent.items())
@@ -121,9 +121,7 @@ class SumRounds:
         found.refused.update(spent)
         return found
 
-    def _terms(
-        self, t: int, names: dict[str, int], requests: dict[str, Request]
-    ) -> tuple[Terms, dict[str, float]]:
+    def _terms(self, names: dict[str, int], requests: dict[str, Request]) -> tuple[Terms, dict[str, float]]:
         asking, sharing = self.gathering.asking, self._sharing
         weights = {name: float(sharing.weights[client]) for name, client in names.items()}
         clips = [
@@ -177,10 +175,8 @@ class SumRounds:
         return moved and self._may_answer(t, names, void) >= self._fewest(names)
 
     def _may_answer(self, t: int, names: dict[str, int], void: Void) -> int:
-        return sum(
-            not self._is_spent(t, name, client) and not _final(void.refused.get(name))
-            for name, client in names.items()
-        )
+        gone = {name for name, refused in void.refused.items() if refused.reason in FINAL}
+        return sum(name not in gone and not self._is_spent(t, name, own) for name, own in names.items())
 
     def _given_up(self, t: int, names: dict[str, int], void: Void) -> TooFewReplies:
         fewest = self._fewest(names)
@@ -198,7 +194,3 @@ def _too_many(t: int, void: Void) -> NoMoreReplies:
         f"round {t + 1}: {MOST_VOID} sums of it were void after owners had paid, at last sum "
         f"{str(void).removeprefix('round ')}; the run ends so that no more is spent on it, and {model}"
     )
-
-
-def _final(refused: Refused | None) -> bool:
-    return refused is not None and refused.reason in FINAL

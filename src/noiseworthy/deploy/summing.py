@@ -4,10 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.deploy.correspondence import SILENT, answers
 from noiseworthy.deploy.exchange import Exchange
 from noiseworthy.deploy.gateway.client import packed
@@ -40,7 +38,7 @@ class SumFound:
         refused: those of them who refused, with the number of their next release where they named it.
     """
 
-    values: NDArray[np.float64]
+    values: Real
     survivors: tuple[str, ...]
     heads: dict[str, str]
     missing: dict[str, str]

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from noiseworthy.tasks.batch import Batch
 
 
-def nothing_beside(noise: float, records: int) -> tuple[float, ...]:
-    """The upload is all that is released."""
-    return ()
-
-
 def opposite(clip_norm: float, norm: Norm) -> float:
     """Vectors of any direction."""
     return OPPOSITE[norm] * clip_norm
@@ -58,7 +53,7 @@ class Probe:
     work: Callable[[float], Work]
     whole: bool = False
     sign: float = 1.0
-    beside: Callable[[float, int], tuple[float, ...]] = nothing_beside
+    beside: Callable[[float, int], tuple[float, ...]] = lambda noise, records: ()
     apart: Callable[[float, Norm], float] = opposite
     mean: Callable[[Task, Batch, float, Norm], NDArray[np.float64]] | None = None
 

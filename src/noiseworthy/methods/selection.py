@@ -80,8 +80,7 @@ def exact_counts(
     """Cohorts of K distinct clients per round in which client n is asked exactly T_n times.
 
     The T_n repetitions of the shuffled clients are laid end to end, and position j goes to round j mod T:
-    at most T repetitions in a row never meet in a round (McNaughton's wrap-around). The rounds are then
-    shuffled.
+    at most T repetitions in a row never meet in a round (McNaughton's wrap-around). Rounds are shuffled.
 
     Args:
         counts: T_n, whole numbers between 0 and T with sum K T, shape (N,).
@@ -118,8 +117,7 @@ def checked_counts(counts: ArrayLike, clients_per_round: int, rounds: int) -> ND
     """Counts T_n that K distinct clients per round can have over T rounds, as integers.
 
     Raises:
-        InvalidInput: K outside 1..N, no rounds, counts that are not whole, above T, or of another sum than
-            K T.
+        InvalidInput: K outside 1..N, no rounds, counts not whole, above T, or of another sum than K T.
 
     Example:
         >>> checked_counts([4, 0, 3, 1], 2, 4)

@@ -14,12 +14,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 
-Real: TypeAlias = NDArray[np.float64]
 Rounds: TypeAlias = NDArray[np.int64]
 
 

@@ -61,8 +61,7 @@ class Setting:
         momentum: of the server.
         averaging: share of the last rounds whose mean is delivered.
         weighting: q, how far uploads are weighted by their precision.
-        steering: sum over the rounds of the gains with which noised uploads scale the steps, where the method
-            has this.
+        steering: sum over rounds of the gains with which noised uploads scale steps, where it has this.
     """
 
     passes: float

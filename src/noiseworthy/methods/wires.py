@@ -25,8 +25,7 @@ WIRES: dict[str, str] = {
 }
 """What owners compute, by names in requests: the module whose `WIRE` each is.
 
-A method of one file names that file here and in `registry.py`; one that asks for what is here needs no
-row."""
+A method of one file names it here and in `registry.py`; one that asks for what is here needs no row."""
 
 
 def wire(name: str) -> Wire[Any]:

@@ -100,8 +100,7 @@ class Words:
         alike: what the settings that a plan is compared with have in common, as a clause; empty for nothing.
         baseline: which of these settings has a name of its own; empty for none.
         courses: what a curve of the bound says, by the axis that it is drawn along.
-        curve: the label of a curve of the bound fitted to trials: what it holds fixed, by a plan and E, tau
-            or p.
+        curve: label of a curve of the bound fitted to trials: what it holds fixed, by plan and E, tau or p.
         knows: what is taken for granted of the server or of clients; empty for nothing of the kind.
         online: who must be online, of b and N.
     """

@@ -43,11 +43,9 @@ def _listed(names: list[str]) -> str:
 
 
 def _what(description: Description) -> str:
-    predicts = (
-        f"predicts the number {_text(description.label_name)}"
-        if description.classes is None
-        else f"tells {len(description.classes)} classes apart: {_listed(description.classes)}"
-    )
+    predicts = f"predicts the number {_text(description.label_name)}"
+    if description.classes is not None:
+        predicts = f"tells {len(description.classes)} classes apart: {_listed(description.classes)}"
     seeds = len(description.seeds)
     which = f" Of {seeds} trainings, which are for measuring, it is that of seed {description.seed}."
     return (

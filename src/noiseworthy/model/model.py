@@ -83,10 +83,8 @@ def task_of(kept: Kept) -> Task:
     said = kept.description
     table, classes = said.task, said.classes
     if table.model not in MODELS:
-        raise DataError(
-            "the model is a network of your own, which no file can hold; give it to "
-            "nw.load_model(path, task=...)"
-        )
+        own = "the model is a network of your own, which no file can hold"
+        raise DataError(f"{own}; give it to nw.load_model(path, task=...)")
     return make_task(
         table.model, said.record_shape, None if classes is None else len(classes), ridge=table.ridge,
         feature_norm=table.radius, normalise=table.normalise, bias=table.intercept(table.model),

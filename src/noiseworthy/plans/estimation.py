@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.problem import ANALYTIC, Constant, Problem
 from noiseworthy.privacy.filters import PrivacyFilter
@@ -79,8 +80,7 @@ def averaging_constants(
     on devices that are alike (Assumption 3 of the paper): where they differ by more than chance, as a
     partition by owner makes them, no public number bounds how far a device's gradient is off.
 
-    If C is below slope R, F is the loss whose gradient is the clipped one, which exists for models of one
-    output.
+    If C is below slope R, F is the loss whose gradient is the clipped one, which exists for one output.
 
     Args:
         loss, record_norm, classes: as `analytic_constants`.
@@ -94,8 +94,7 @@ def averaging_constants(
         `noise_dimension`: the trace of a matrix that dominates every Hessian, over L.
 
     Raises:
-        InvalidInput: no record norm, no ridge, a regression, a clip that is not above 0, a device without
-            records.
+        InvalidInput: no record norm, no ridge, a regression, no clip above 0, a device without records.
 
     Example:
         >>> constants = averaging_constants("hinge", 1.0, 0.01, 1.0, 2, [100, 200], 50)
@@ -130,9 +129,7 @@ class _Shape(NamedTuple):
 
 def _shape_of(loss: LinearLossName, record_norm: float | None, ridge: float, classes: int | None) -> _Shape:
     if record_norm is None or classes is None:
-        raise InvalidInput(
-            "analytic constants need a classifier and [task] feature_norm, the public bound on ||x||"
-        )
+        raise InvalidInput("analytic constants need a classifier and [task] feature_norm, a bound on ||x||")
     remedy = "analytic constants need strong convexity: set [task] ridge"
     mu = check.positive("ridge", ridge, remedy=remedy).item()
     start = 0.5 if loss == "hinge" else float(np.log(classes))
@@ -183,11 +180,7 @@ def _check_pays_twice(problem: Problem) -> None:
 
 
 def bought_constants(
-    gradients: NDArray[np.float64],
-    problem: Problem,
-    pilot: Release,
-    smoothness: float,
-    strong_convexity: float,
+    gradients: Real, problem: Problem, pilot: Release, smoothness: float, strong_convexity: float
 ) -> dict[str, Constant]:
     """Constants from one noised gradient per client at the start, corrected for the known noise.
 
@@ -217,16 +210,13 @@ def bought_constants(
     start = max(float(mean @ mean - dimension * np.square(weights) @ variance), 0.0)
     # the mean square is at least the square of the mean, but not always once the noise is taken off both
     spread = max(float(spread), start)
-    price = f"{problem.law.paid_in.symbol} {np.max(pilot.shift):.3g}"
+    bought = f"bought with one upload per client ({problem.law.paid_in.symbol} {np.max(pilot.shift):.3g})"
     values = {
         "gradient_bound": np.sqrt(spread),
         "heterogeneity": max(spread / (2 * strong_convexity) - start / (2 * smoothness), 0.0),
         "initial_distance_sq": start / strong_convexity**2,
     }
-    return {
-        name: Constant(float(value), f"bought with one upload per client ({price})")
-        for name, value in values.items()
-    }
+    return {name: Constant(float(value), bought) for name, value in values.items()}
 
 
 def bought_noise(problem: Problem, pilot: Release) -> float:

@@ -201,12 +201,10 @@ def check_probability(value: float) -> float:
     Raises:
         InvalidInput: outside of it, or no number.
     """
-    probability = check.positive("communication_probability", value).item()
-    if probability > 1:
-        raise InvalidInput(
-            f"communication_probability must lie in (0, 1], got {probability:g}; 1 is every iteration"
-        )
-    return probability
+    p = check.positive("communication_probability", value).item()
+    if p > 1:
+        raise InvalidInput(f"communication_probability must lie in (0, 1], got {p:g}; 1 is every iteration")
+    return p
 
 
 def divisors(number: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.amplification import check_secret_cohorts
@@ -150,7 +151,7 @@ class Problem:
         return np.inf if self.resources is None else self.resources.most_rounds(local_steps)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Real:
         """Aggregation weights a_i = d_i / d, shape (N,), summing to 1."""
         return self.sizes / self.sizes.sum()
 
@@ -163,7 +164,7 @@ class Problem:
         )  # fmt: skip
 
     @cached_property
-    def upload_variance(self) -> NDArray[np.float64]:
+    def upload_variance(self) -> Real:
         """E||w_i||^2 of the only upload that client i makes, shape (N,): p std^2, or 2 p scale^2.
 
         Example:
@@ -176,10 +177,7 @@ class Problem:
             return self.dimension * np.square(size) * self.law.variance_factor
 
     def release(
-        self,
-        releases: NDArray[np.int64],
-        cohort: int | None = None,
-        weights: NDArray[np.float64] | None = None,
+        self, releases: NDArray[np.int64], cohort: int | None = None, weights: Real | None = None
     ) -> Release:
         """The least noise that pays for `releases[i]` uploads of client i.
 
@@ -234,7 +232,7 @@ class Problem:
         return int(self.trust.survivors(self.n_clients if self.trust.secret else cohort))
 
     def in_sums(
-        self, alone: Release, releases: NDArray[np.int64], cohort: int, weights: NDArray[np.float64] | None
+        self, alone: Release, releases: NDArray[np.int64], cohort: int, weights: Real | None
     ) -> Release:
         """Uploads as the study's trust has them, from uploads that each hide their records alone."""
         if not self.trust.in_sums or not self.law.noisy:
@@ -249,9 +247,7 @@ class Problem:
         sharing = Sharing(shares, self.noises_in(cohort))
         return shared(replace(alone, sharing=None), sharing, releases, self.budget)
 
-    def weighted_noise(
-        self, releases: NDArray[np.int64], cohort: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
+    def weighted_noise(self, releases: NDArray[np.int64], cohort: ArrayLike | None = None) -> Real:
         """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times.
 
         Args:
@@ -273,7 +269,7 @@ class Problem:
         """Into how many shares a sum's variance of noise is divided in cohorts of b; 1 where it is not."""
         return self.trust.survivors(self.n_clients if cohort is None else cohort)
 
-    def _of_all_noises(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _of_all_noises(self, releases: NDArray[np.int64]) -> Real:
         """The same where a share is the noise of the whole sum."""
         releases = np.asarray(releases)
         if self._closed_form:
@@ -308,7 +304,7 @@ class Problem:
         each = np.full_like(parts, parts.max()) if self.trust.in_sums else parts
         return float(self.dimension * np.sum(each))
 
-    def _unit_noise(self, releases: int) -> NDArray[np.float64]:
+    def _unit_noise(self, releases: int) -> Real:
         """Noise per unit of sensitivity; for many budgets under a PLD interpolated over epsilon.
 
         A PLD costs tenths of a second for each budget, so that a prediction asks it for a few; the plan's
@@ -317,12 +313,9 @@ class Problem:
         budget, family = self.budget, self.family
         noise_of = partial(unit_noise, sampling_rate=self.sampling_rate, settled=self._settled)
         low, high = float(budget.epsilon.min()), float(budget.epsilon.max())
-        if (
-            self._closed_form
-            or low == high
-            or len(np.unique(budget.delta)) > 1
-            or len(np.unique(budget.epsilon)) <= _FEW
-        ):
+        if self._closed_form or low == high:
+            return noise_of(family, budget, releases)
+        if len(np.unique(budget.delta)) > 1 or len(np.unique(budget.epsilon)) <= _FEW:
             return noise_of(family, budget, releases)
         knots = np.geomspace(low, high, _FEW)
         some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation, budget.unit)

@@ -130,11 +130,8 @@ def settings(one: AdvisedPart) -> str:
         return one.outcome
     plan = one.plan
     said = [f"clip {number(plan.clip_norm)} ({plan.clip.upper()})", f"step {number(plan.step_size)}"]
-    said += [
-        f"{name} {number(value)}"
-        for name in ("momentum", "averaging", "weighting")
-        if (value := getattr(plan, name))
-    ]
+    others = {name: getattr(plan, name) for name in ("momentum", "averaging", "weighting")}
+    said += [f"{name} {number(value)}" for name, value in others.items() if value]
     said += [f"steering {number(plan.steering.gain)}"] if plan.steering and plan.steering.gain else []
     said += [f"mode {plan.clipping_mode}"] if plan.clipping_mode else []
     return f"{one.outcome.removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"

@@ -91,11 +91,8 @@ def who_gains(record: RunRecord, home: HomePart) -> str:
     least = finite(home.gains_least, -math.inf)[known]
     most = finite(home.gains_most, math.inf)[known]
     kinds = {"higher": gains > 0, "lower": gains < 0, "alike": gains == 0}
-    parts = [
-        f"{np.sum(chosen):,} {kind}{_with_records(sizes[chosen])}"
-        for kind, chosen in kinds.items()
-        if chosen.any()
-    ]
+    held = {kind: sizes[chosen] for kind, chosen in kinds.items() if chosen.any()}
+    parts = [f"{len(some):,} {kind}{_with_records(some)}" for kind, some in held.items()]
     return (
         f"Scores of tuned against alone, of {count(len(gains), 'owner')} with test records: "
         f"{', '.join(parts)}. Beyond chance, at 95 % for each by itself: {np.sum(least > 0):,} gain from "

@@ -100,15 +100,13 @@ def _gains(
     name_marks(axes, [("● gains beyond chance", PLAN), ("● pays", TONES[3]), ("● not told apart", MUTED)])
     reach = min(1.0, 1.05 * max(float(np.nanmax(np.abs(gains), initial=0.05)), 0.05))
     for sign, colour in ((0, MUTED), (-1, TONES[3]), (1, PLAN)):
-        at = beyond == sign
+        at, shown = beyond == sign, np.clip(gains[beyond == sign], -reach, reach)
         alpha = 0.18 if sign == 0 else 0.5
         axes.vlines(
             sizes[at], np.clip(least[at], -reach, reach), np.clip(most[at], -reach, reach), color=colour,
             alpha=alpha, linewidth=0.8, zorder=1,
         )  # fmt: skip
-        axes.scatter(
-            sizes[at], np.clip(gains[at], -reach, reach), 12, colour, linewidths=0, zorder=3 + abs(sign)
-        )
+        axes.scatter(sizes[at], shown, 12, colour, linewidths=0, zorder=3 + abs(sign))
     axes.axhline(0, color=INK, linewidth=0.8, zorder=2)
     setting_axis(axes, float(sizes.min()), float(sizes.max()))
     axes.set_ylim(-reach, reach)

@@ -101,10 +101,8 @@ def checks(audit: AuditRecord) -> list[dict[str, str]]:
         for check in one.checks
     ]
     found += [(check.name, check) for check in audit.run]
-    return [
-        {"check": name, "verdict": "passed" if check.passed else "FAILED", "found": check.says}
-        for name, check in found
-    ]
+    verdicts = {True: "passed", False: "FAILED"}
+    return [{"check": name, "verdict": verdicts[one.passed], "found": one.says} for name, one in found]
 
 
 def client_rows(audit: AuditRecord) -> list[dict[str, str]]:

@@ -331,10 +331,8 @@ def _persons(record: RunRecord, persons: PersonsPart) -> str:
 
 def _others(record: RunRecord) -> str:
     looser = record.claim.looser if record.claim else {}
-    said = [
-        f"By {name} the same noise would count as epsilon {span(ends, rounded_up)}."
-        for name, ends in looser.items()
-    ]
+    same = "the same noise would count as epsilon"
+    said = [f"By {name} {same} {span(ends, rounded_up)}." for name, ends in looser.items()]
     if leak := leak_of(record.plan):
         said.append(
             f"The noise that the paper prints would spend {rounded_up(leak.printed)} of "

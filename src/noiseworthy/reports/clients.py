@@ -46,7 +46,9 @@ def who_figure(record: RunRecord) -> Figure | None:
     draw = _steps if many else _rows
     made, spent = ("made", "spent") if record.training else ("planned", "planned")
     limit = "if all prove alike" if plan.estimation else "paid for" if private else "at most"
-    draw(axes[0], record, np.array(uploads_of(plan), float), _made(record), "Uploads", made, limit)
+    planned = np.array(uploads_of(plan), float)
+    uploads = np.array(record.training.uploads, float) if record.training else planned[None]
+    draw(axes[0], record, planned, uploads, "Uploads", made, limit)
     if scarce:
         draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", spent, "budget")
     if private:
@@ -55,12 +57,6 @@ def who_figure(record: RunRecord) -> Figure | None:
         budget = np.array([row.epsilon for row in rows])
         draw(axes[1], record, budget, finite(loss)[None], "Privacy loss ε", spent, "budget")
     return figure
-
-
-def _made(record: RunRecord) -> NDArray[np.float64]:
-    """Uploads per seed and client; the planned ones before training."""
-    training = record.training
-    return np.array(training.uploads if training else [uploads_of(record.plan)], float)
 
 
 def _rows(

@@ -11,19 +11,14 @@ from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPa
 
 _NOTHING = 0.99
 """A guess that is right more often makes a guarantee next to none."""
-_MOVES = {
-    "record": "a record",
-    "person": "a person with all its records",
-    "client": "all that a client holds",
-}
+_MOVE = {"record": "a record", "person": "a person with all its records", "client": "all that a client holds"}
 
 
 def told_apart(record: RunRecord) -> ToldApartPart | None:
     """How well the best test tells neighbours apart, at any client, and which of them is worst off.
 
     Args:
-        record: a run record with noise; where an earlier version made it, the numbers follow from epsilon and
-            delta alone.
+        record: a run record with noise; an earlier version's numbers follow from epsilon and delta alone.
 
     Returns:
         Whose, how well, and how often a guess between two equally likely data sets is right at most. None
@@ -62,7 +57,7 @@ def _exchange(record: RunRecord, known: ToldApartPart) -> str:
     if known.power_of_exchange is None:
         return ""
     return (
-        f" One change is {_MOVES[record.plan.privacy.unit]} left out or added. To exchange it takes "
+        f" One change is {_MOVE[record.plan.privacy.unit]} left out or added. To exchange it takes "
         f"two, and then no test finds the change in more than {_both(known.power_of_exchange)}."
     )
 

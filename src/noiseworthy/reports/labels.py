@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.reports.style import ON_PAPER
 
 Label = tuple[float, str, str]
 """Height in data, text and colour."""
 
 
-def spread(
-    positions: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf
-) -> NDArray[np.float64]:
+def spread(positions: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf) -> Real:
     """Positions moved apart, as little as needed, until neighbours are `gap` from each other.
 
     Less the gaps below them they are to be in order and between the ends, which is isotonic regression: of

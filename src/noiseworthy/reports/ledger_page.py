@@ -114,7 +114,8 @@ class DataSet:
         return [
             Key("lifetime epsilon", span((b.epsilon for b in budgets), lambda v: rounded_up(v, 6)),
                 f"delta {span((b.delta for b in budgets), rounded_up)} per {budgets[0].unit}"),
-            Key("spent at most", percent_up(most.spent), f"epsilon {rounded_up(_epsilon(most))}"),
+            Key("spent at most", percent_up(most.spent),
+                f"epsilon {rounded_up(epsilon_of(most.account, most.shares))}"),
             Key("epsilon left for a training", rounded_down(min(one.epsilon_left for one in self.clients)),
                 "of the client with least"),
             Key("runs", f"{len(runs):,}", count(len(self.clients), "client")),
@@ -182,10 +183,8 @@ def data_sets(books: DurableLedger) -> list[DataSet]:
     def whose(one: Owned) -> tuple[bool, str, str]:
         return bool(one.account.world), one.account.data, one.account.world
 
-    return [
-        DataSet(data, world, tuple(clients))
-        for (_, data, world), clients in groupby(sorted(owned, key=whose), whose)
-    ]
+    groups = groupby(sorted(owned, key=whose), whose)
+    return [DataSet(data, world, tuple(clients)) for (_, data, world), clients in groups]
 
 
 @styled
@@ -217,10 +216,6 @@ def budgets_figure(one: DataSet) -> Figure:
     axes.xaxis.set_major_locator(MultipleLocator(0.25))
     percent_axis(axes.xaxis)
     return figure
-
-
-def _epsilon(one: Owned) -> float:
-    return epsilon_of(one.account, one.shares)
 
 
 def _down(part: float) -> str:

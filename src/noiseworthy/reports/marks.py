@@ -36,10 +36,8 @@ def inks(ordered: Sequence[Name]) -> dict[Name, Ink]:
         ['o', 's']
     """
     tones = np.linspace(0, len(TONES) - 1, max(len(ordered), 2)).round().astype(int)
-    return {
-        name: Ink(TONES[tone], MARKERS[i % len(MARKERS)])
-        for i, (name, tone) in enumerate(zip(ordered, tones, strict=False))
-    }
+    pairs = enumerate(zip(ordered, tones, strict=False))
+    return {name: Ink(TONES[tone], MARKERS[i % len(MARKERS)]) for i, (name, tone) in pairs}
 
 
 def points(axes: Axes, x: ArrayLike, y: ArrayLike, ink: Ink, size: float = 16.0) -> None:
@@ -106,6 +104,4 @@ def name_marks(axes: Axes, names: list[tuple[str, str]]) -> None:
     text, colour = names[0]
     last = axes.annotate(text, (0, 1), (0, size * 0.75), "axes fraction", "offset points", color=colour)
     for text, colour in names[1:]:
-        last = axes.annotate(
-            f"   {text}", (1, 0), (0, 0), last, textcoords="offset points", color=colour, va="bottom"
-        )
+        last = axes.annotate(f"   {text}", (1, 0), (0, 0), last, "offset points", color=colour, va="bottom")

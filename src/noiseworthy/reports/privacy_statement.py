@@ -103,10 +103,8 @@ def _assurance(record: RunRecord) -> Clause | None:
     if not record.plan.privacy.private:
         return None
     if not (training or record.compare or record.tradeoff or record.rivals):
-        return Clause(
-            "A plan so far",
-            "Nothing has been trained: the numbers say what a training by this plan would spend.",
-        )
+        said = "Nothing has been trained: the numbers say what a training by this plan would spend."
+        return Clause("A plan so far", said)
     assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
         noise = "Uploads carry"

@@ -89,9 +89,8 @@ def _card(folder: Path) -> bytes:
 def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
     """The key of a file, whose password is asked for where it has one."""
     keys, (ed25519, serialization) = _read(path), _library()
-    load: Any = (
-        serialization.load_ssh_private_key if keys.startswith(_SSH) else serialization.load_pem_private_key
-    )
+    ssh, pem = serialization.load_ssh_private_key, serialization.load_pem_private_key
+    load: Any = ssh if keys.startswith(_SSH) else pem
     try:
         try:
             found = load(keys, None)
@@ -108,11 +107,8 @@ def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
 
 def _public(path: Path) -> Ed25519PublicKey:
     keys, (ed25519, serialization) = _read(path), _library()
-    load: Any = (
-        serialization.load_ssh_public_key
-        if keys.startswith(_SSH_PUBLIC)
-        else serialization.load_pem_public_key
-    )
+    ssh, pem = serialization.load_ssh_public_key, serialization.load_pem_public_key
+    load: Any = ssh if keys.startswith(_SSH_PUBLIC) else pem
     try:
         found: Any = load(keys)
     except ValueError:

@@ -210,21 +210,19 @@ def space_of(prepared: Prepared) -> Space:
     stated = table.model_fields_set
     fixed = {name: given(getattr(table, name)) for name in stated}
     keys, batch = method(table.name).space.keys, fixed.get("batch_size")
+    linear = isinstance(prepared.task, LinearModel)
+    of_rows = linear and len(prepared.trained()[0].feature_shape) == 1
     return Space(
         table.name, rounds=fixed.get(keys.rounds or ""), work=fixed.get(keys.work),
         clients_per_round=fixed.get("clients_per_round"),
-        most=fixed.get(keys.most) or (_MOST if isinstance(prepared.task, LinearModel) else _MOST_OF_NETWORKS),
+        most=fixed.get(keys.most) or (_MOST if linear else _MOST_OF_NETWORKS),
         clip_norm=given(study.privacy.clip_norm), step_size=fixed.get("step_size"),
         decay_rounds=decay(table.step_decay) if "step_decay" in stated else None,
         momentum=fixed.get("momentum"), averaging=fixed.get("averaging"), weighting=fixed.get("weighting"),
-        steering=fixed.get("steering", None if _of_rows(prepared) else 0.0), floor=prepared.steering_floor,
+        steering=fixed.get("steering", None if of_rows else 0.0), floor=prepared.steering_floor,
         batch_size=None if batch == "full" else batch,
         own={name: fixed[name] for name in keys.own if fixed.get(name) is not None},
     )  # fmt: skip
-
-
-def _of_rows(prepared: Prepared) -> bool:
-    return isinstance(prepared.task, LinearModel) and len(prepared.trained()[0].feature_shape) == 1
 
 
 def resolved(study: Study, found: TrialPlan) -> Study:

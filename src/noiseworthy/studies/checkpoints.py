@@ -43,8 +43,7 @@ def save_checkpoint(
         folder: of the run.
         checkpoint: what to keep.
         mark: `fingerprint` of the run.
-        ledger: where the chain of the run's ledger ends, or what owners told of theirs; empty where there
-            is none.
+        ledger: where the chain of the run's ledger ends, or what owners told of theirs; empty without one.
         records: `Federation.content`, where the records are at hand; as private as they are, as the file is.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,10 +101,8 @@ def load_checkpoint(folder: Path | None, mark: str, records: str = "") -> Checkp
         used = np.zeros(tuple(values.pop("clients")), np.int64)
         used.flat[values.pop("asked")] = values.pop("times")
         values["used"] = used
-    memories = {
-        owner: tuple(values.pop(name) for name in sorted(values) if name.startswith(f"{owner}_"))
-        for owner in _MEMORIES
-    }
+    named = {owner: [name for name in sorted(values) if name.startswith(f"{owner}_")] for owner in _MEMORIES}
+    memories = {owner: tuple(map(values.pop, names)) for owner, names in named.items()}
     return Checkpoint(**{**values, "round": int(values["round"]), **memories})
 
 

@@ -95,8 +95,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
 def _calibrated(model: Model, metrics: Metrics, x: NDArray, y: NDArray, own: NDArray | None) -> Kept:
     """The model with probabilities that are calibrated on test records which no client holds.
 
-    Each half of them is scored with the scale that the other half has: the scores are of a scale that has not
-    seen them.
+    Each half is scored with the scale of the other half: scores are of a scale that has not seen them.
     """
     kept, described = model.kept, model.description
     if len(y) < FEWEST or metrics.calibration_error is None:

@@ -123,12 +123,8 @@ def _course(plan: Plan, points: Sequence[TrialPoint], unit: float) -> LossCourse
         return None
     rounds, losses = np.ceil(plan.rounds * MARKS).astype(int), unit * own[0].course
     _, first = np.unique(rounds, return_index=True)
-    return LossCourse(
-        rounds[first].tolist(),
-        losses.mean(axis=0)[first].tolist(),
-        losses.min(axis=0)[first].tolist(),
-        losses.max(axis=0)[first].tolist(),
-    )
+    levels = (of(losses, axis=0)[first].tolist() for of in (np.mean, np.min, np.max))
+    return LossCourse(rounds[first].tolist(), *levels)
 
 
 def _counts(plan: Plan) -> tuple[object, ...]:

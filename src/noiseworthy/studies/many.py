@@ -50,10 +50,8 @@ def _sharing(plans: Sequence[Plan], task: Task, seeds: Sequence[int]) -> list[li
 
     None of a plan whose first stage is still to be run: which follow, only that stage tells.
     """
-    made = [
-        [] if plan.pilot and plan.pilot.pending else [make(plan, task, seed) for seed in seeds]
-        for plan in plans
-    ]
+    known = [not (plan.pilot and plan.pilot.pending) for plan in plans]
+    made = [[make(plan, task, seed) for seed in seeds if own] for plan, own in zip(plans, known, strict=True)]
     kinds = [
         (plan.clients_per_round, jax.tree.structure(one[0])) if one else None
         for plan, one in zip(plans, made, strict=True)

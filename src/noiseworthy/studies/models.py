@@ -50,9 +50,8 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
         return made if mean is None else starting_at(made, mean)
     plain = open_task(with_task(study, {"reference": None}), *facts)
     if bought is None or not (bought.mean or bought.pending) or not isinstance(plain, LinearModel):
-        raise ConfigError(
-            f'[task] reference = ["{MEAN}"] is what a plan chooses; leave out how records are treated'
-        )
+        stated = f'[task] reference = ["{MEAN}"]'
+        raise ConfigError(f"{stated} is what a plan chooses; leave out how records are treated")
     unknown = (0.0,) * math.prod(federation.feature_shape)
     return seen_against(plain, bought.mean or unknown, bought.class_shares)
 

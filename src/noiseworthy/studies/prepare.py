@@ -48,8 +48,7 @@ class Prepared:
     The task is the model of one record. Where rows are persons, its bounds are those of a person's loss, too,
     which is a mean of losses of records; what trains is `trained`.
 
-    Public data called `relatives` hold the study's records under another name: `public = "auto"` leaves them
-    out.
+    Public `relatives` hold the study's records under another name: `public = "auto"` leaves them out.
     """
 
     study: Study

@@ -165,9 +165,7 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def check_goes_on(
-    folder: Path, mark: str, plan: Plan, records: str, ledger: SharedLedger | None = None
-) -> None:
+def check_goes_on(folder: Path, mark: str, plan: Plan, records: str, ledger: SharedLedger | None) -> None:
     """Refuse a folder from which a run could not go on, before anything in it is written.
 
     Args:
@@ -175,7 +173,7 @@ def check_goes_on(
         mark: its `fingerprint`.
         plan: that it follows.
         records: `Federation.content` of what it is to go on with.
-        ledger: that several runs share; by default the one in the folder.
+        ledger: that several runs share; None for the one in the folder.
 
     Raises:
         ResumeError, LedgerError: as `kept_in`.
@@ -211,9 +209,7 @@ def _head(folder: Path, ledger: Path) -> Head:
         ResumeError: a checkpoint without a ledger, or a ledger that is gone.
     """
     if (head := load_head(folder)) is None:
-        raise ResumeError(
-            f"the checkpoint of {folder} has no privacy ledger; train without --resume to start anew"
-        )
+        raise ResumeError(f"the checkpoint of {folder} has no privacy ledger; train without --resume")
     if not ledger.exists():
         raise ResumeError(
             f"{ledger} is missing, which holds what this run has spent; put it back, or start anew in "

@@ -216,10 +216,8 @@ class RunLedger:
             if world.plan.pilot is not None and world.plan.pilot.trains:
                 world.made = world.plan.pilot.uploads
         self._open(algorithms)
-        prices = [
-            upload_price(plan, world.accounts, world.places)
-            for plan, world in zip(own, self.worlds, strict=True)
-        ]
+        pairs = zip(own, self.worlds, strict=True)
+        prices = [upload_price(plan, world.accounts, world.places) for plan, world in pairs]
         return self._stage(_LAST, prices, [plan.uploads for plan in own], algorithms)
 
     def _open(self, algorithms: Sequence[Algorithm]) -> None:

@@ -93,14 +93,8 @@ def remarks(advice: AdviceValues) -> list[str]:
     if advice.recommended is None:
         return []
     best = find(advice, advice.recommended)
-    said = [
-        advice.owners,
-        _same(advice),
-        _ties(advice, best),
-        _protected(advice, best),
-        *_flips(advice, best),
-        _trusts(advice),
-    ]
+    protected, flips = _protected(advice, best), _flips(advice, best)
+    said = [advice.owners, _same(advice), _ties(advice, best), protected, *flips, _trusts(advice)]
     return [one for one in said if one]
 
 

@@ -9,10 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy._tables import Table
+from noiseworthy._validate import Real
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
@@ -48,7 +48,6 @@ NAMES = tuple(METHODS)
 """Algorithms from simple to intricate, which decides between equals."""
 _BYTES = 4
 """Of a float32, in which models travel."""
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -125,12 +124,9 @@ class Advice:
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
     """The advice with what it was made for, when and by what: what a run folder holds."""
-    made = {
-        "record_version": ADVICE_VERSION,
-        "name": name,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return {**made, "version": version("noiseworthy"), **advice.as_dict()}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = {"record_version": ADVICE_VERSION, "name": name, "created": now, "version": version("noiseworthy")}
+    return {**made, **advice.as_dict()}
 
 
 def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) -> Advice:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import Entrants
@@ -35,7 +36,6 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.personal import personalised
 
-Real = NDArray[np.float64]
 _LOOKS = 8
 """How often a training is scored, for progress; only the last counts."""
 

@@ -15,6 +15,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.errors import UserError
 from noiseworthy.trials.bench import Bench, Candidate, Scores, voted
 from noiseworthy.trials.courses import untrained_score
@@ -25,7 +26,6 @@ from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.tuned import own_scores
 
-Real = NDArray[np.float64]
 LEAST_SEEDS = 10
 """Common seeds of the ranking, at least."""
 FIRST_SEED = 10_000
@@ -65,8 +65,7 @@ class Entry:
         score: the metric that the study names, else test accuracy (R^2 of a regression), shape (P, S); of a
             study for its owners that of tuned models.
         missed: what is missed of the metric that the study names, over what the best constant answer misses,
-            or the loss of tuned models over that of own ones, shape (P, S); None where entries are ranked by
-            their loss.
+            or the loss of tuned models over that of own ones, shape (P, S); None where entries rank by loss.
         squares: whether losses are squared errors, which count by their logarithms, as in `votes.vote`.
         same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
@@ -349,9 +348,7 @@ def recommended(entries: Sequence[Entry]) -> Entry | None:
 # More clients -----------------------------------------------------------------------------------------
 
 
-def clients_that_work(
-    bench: Bench, space: Space, treatment: Treatment | None, *, seeds: int = 5
-) -> int | None:
+def clients_that_work(bench: Bench, space: Space, treatment: Treatment | None, *, seeds: int) -> int | None:
     """How many clients like these would make training work: the least doubling of them that does.
 
     The mean of c N replies carries 1/c of the noise variance of the mean of N, so that the trials of the

@@ -137,12 +137,8 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "sampling_rate": problem.sampling_rate,
         "clipping": problem.clipping,
         "trust": asdict(problem.trust),
-        "resources": resources and {name: _plain(value) for name, value in vars(resources).items()},
+        "resources": resources and {name: np.asarray(one).tolist() for name, one in vars(resources).items()},
     }
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @cache

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.trials.advisor import FIRST_SEED, Entry
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.courses import constant_score, untrained_score
@@ -14,7 +14,6 @@ from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.what_if import Curve, WhatIf
 
-Real = NDArray[np.float64]
 SEEDS = range(2 * FIRST_SEED, 2 * FIRST_SEED + 2)
 """Of the trials that bounds are fitted to, which neither races nor the ranking use."""
 

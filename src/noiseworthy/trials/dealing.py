@@ -71,12 +71,8 @@ def _by_owners(
     records: Records, stood_for: list[NDArray[np.int64]], sizes: NDArray[np.int64], rng: np.random.Generator
 ) -> Federation:
     parts = [np.resize(rng.permutation(own), int(size)) for own, size in zip(stood_for, sizes, strict=True)]
-    return Federation.from_clients(
-        [(records.x[part], records.y[part]) for part in parts],
-        test=(records.test_x, records.test_y),
-        classes=records.classes,
-        name=records.name,
-    )
+    owners, tests = [(records.x[part], records.y[part]) for part in parts], (records.test_x, records.test_y)
+    return Federation.from_clients(owners, test=tests, classes=records.classes, name=records.name)
 
 
 def weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:

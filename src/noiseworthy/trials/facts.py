@@ -128,7 +128,7 @@ class PublicFacts:
         # rounded up, so that a trial has no less noise than the federation would
         fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
         trust = replace(trust, **fewer)
+        sizes = problem.sizes[kept]
         return replace(
-            self,
-            problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources, trust=trust),
+            self, problem=replace(problem, sizes=sizes, budget=few, resources=resources, trust=trust)
         )

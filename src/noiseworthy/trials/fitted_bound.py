@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.shape import Counts, Shape, shifts
@@ -39,8 +40,6 @@ _FLOORS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Floors to try, as shares of the least loss of any trial."""
 POOR = 0.05
 """Error of a fit, as a share of the untrained loss, above which it is said to be poor."""
-
-Real = NDArray[np.float64]
 
 
 class Bend(NamedTuple):
@@ -125,12 +124,8 @@ class FittedBound:
     def constants(self, sources: Sequence[str]) -> dict[str, Constant]:
         """The constants by name, with the public data that they were fitted to."""
         provenance = f"fitted to trials on {', '.join(sources)}"
-        values = {
-            "gamma": self.gamma,
-            **dict(zip(self.shape.terms, self.weights, strict=True)),
-            "floor": self.bend.floor,
-            "power": self.bend.power,
-        }
+        weights = dict(zip(self.shape.terms, self.weights, strict=True))
+        values = {"gamma": self.gamma, **weights, "floor": self.bend.floor, "power": self.bend.power}
         return {name: Constant(float(value), provenance) for name, value in values.items()}
 
     @property
@@ -148,8 +143,7 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     """The bound of the algorithm's theory with constants fitted to trials.
 
     The power, the floor and gamma are scanned; for each of them non-negative least
-    squares finds the rest. A trial weighs less, the further it is above the best under its budget: plans are
-    made near it.
+    squares finds the rest. A trial weighs less the further above the best under its budget: plans are near.
 
     Args:
         points: trials of one algorithm under one clipping mode, at least one.

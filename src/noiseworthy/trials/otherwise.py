@@ -30,8 +30,7 @@ class Otherwise(NamedTuple):
 
     Attributes:
         way: what is otherwise.
-        value: owners in all, or the epsilon that a study states of the owner that has most; 0 of noise that
-            is summed.
+        value: owners in all, or the epsilon stated of the owner that has most; 0 of noise that is summed.
         gain: score, mean over public data and typical owners.
     """
 
@@ -70,11 +69,8 @@ def _cases(facts: PublicFacts, reads: bool) -> Iterator[tuple[Way, float, Callab
     for crowd in CROWDS:
         yield "owners", n * crowd, lambda one, by=crowd: replace(one, noise_factor=one.noise_factor / by**0.5)
     for budget in BUDGETS:
-        yield (
-            "epsilon",
-            facts.own_epsilon * budget,
-            lambda one, by=budget: _with(one, scaled(one.facts.problem, by)),
-        )
+        own = facts.own_epsilon * budget
+        yield "epsilon", own, lambda one, by=budget: _with(one, scaled(one.facts.problem, by))
     summed = Trust("secure-sum")
     if problem.trust == Trust() and not reads and summed.least_cohort <= n <= MOST_CLIENTS:
         yield "secure-sum", 0.0, lambda one: _with(one, replace(one.facts.problem, trust=summed))

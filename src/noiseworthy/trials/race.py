@@ -8,8 +8,8 @@ from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
@@ -116,7 +116,7 @@ class Result:
 
     winner: Candidate
     spread: float
-    lost: NDArray[np.float64]
+    lost: Real
     scores: Scores
     trainings: int
     unfinished: bool
@@ -131,7 +131,7 @@ class _Standing:
     scores: Scores
 
     @property
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Real:
         """What is voted on, mean over seeds, shape (proxies, candidates)."""
         return self.scores.voted.mean(axis=2)
 
@@ -220,7 +220,7 @@ def _coarse(
 
 
 def _result(
-    bench: Bench, space: Space, standing: _Standing, best: NDArray[np.float64], trainings: int,
+    bench: Bench, space: Space, standing: _Standing, best: Real, trainings: int,
     unfinished: bool,
 ) -> Result:  # fmt: skip
     best = np.minimum(best, standing.losses.min(axis=1))
@@ -234,9 +234,7 @@ def _result(
     return Result(standing.candidates[place], spread, lost, scores, trainings, unfinished, prices)
 
 
-def _leaders(
-    bench: Bench, space: Space, standing: _Standing, best: NDArray[np.float64], rung: Rung
-) -> list[Candidate]:
+def _leaders(bench: Bench, space: Space, standing: _Standing, best: Real, rung: Rung) -> list[Candidate]:
     votes = vote(bench, standing.losses, np.minimum(best, standing.losses.min(axis=1)))
     if rung.cheaper and not rung.gentler:
         return [standing.candidates[settled(bench, space, standing.candidates, votes)]]

@@ -58,11 +58,8 @@ def after_tuning(
     for number in np.unique(dealt).tolist():
         columns = np.flatnonzero(dealt == number)
         models = theta[:, columns].reshape(-1, theta.shape[-1])
-        found = _tuned(
-            proxy,
-            number,
-            np.where(np.isfinite(models).all(axis=1, keepdims=True), models, 0.0).astype(np.float32),
-        )
+        finite = np.isfinite(models).all(axis=1, keepdims=True)
+        found = _tuned(proxy, number, np.where(finite, models, 0.0).astype(np.float32))
         score[:, columns], missed[:, columns] = (one.reshape(-1, len(columns)) for one in found)
     return score, (1 - _AS_IT_IS) * missed + _AS_IT_IS * np.minimum(loss, 1.0)
 

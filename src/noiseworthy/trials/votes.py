@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -39,12 +39,12 @@ class Price(NamedTuple):
     lost: float
 
 
-def lost_of(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+def lost_of(losses: Real, best: Real) -> Real:
     """(L - best) / (untrained - best) per proxy, losses in shares of the untrained one, at most 2."""
     return np.minimum((losses - best[:, None]) / np.maximum(1 - best, 1e-3)[:, None], 2.0)
 
 
-def vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+def vote(bench: Bench, losses: Real, best: Real) -> Real:
     """What the proxies lose together of all that can be gained on them, shape (candidates,).
 
     Where hardly anything can be gained, a share of it says hardly anything; beyond what is enough it says as
@@ -62,7 +62,7 @@ def vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
-def doubts(bench: Bench, voted: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+def doubts(bench: Bench, voted: Real, best: Real) -> Real:
     """Standard errors over seeds of what each candidate loses more than the best, shape (candidates,).
 
     Args:
@@ -76,8 +76,8 @@ def doubts(bench: Bench, voted: NDArray[np.float64], best: NDArray[np.float64]) 
 
 
 def settled(
-    bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64],
-    unsure: NDArray[np.float64] | float = 0.0,
+    bench: Bench, space: Space, candidates: Sequence[Candidate], votes: Real,
+    unsure: Real | float = 0.0,
 ) -> int:  # fmt: skip
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
@@ -91,7 +91,7 @@ def settled(
         made, clip = bench.plan(space, candidates[place]), candidates[place].setting.clip
         return (-np.inf, -np.inf) if made is None else (made.problem.dimension, clip)
 
-    def cheapest(more: NDArray[np.float64] | float, treatments: Sequence[Treatment | None]) -> int:
+    def cheapest(more: Real | float, treatments: Sequence[Treatment | None]) -> int:
         near: list[int] = np.flatnonzero(votes <= votes.min() + more).tolist()
         # never empty: the gentlest is within `_TIE` of the best, and so within what fewer uploads may cost
         free = [i for i in near if gentleness(i) >= least and candidates[i].treatment in treatments]
@@ -102,9 +102,7 @@ def settled(
     return cheapest(np.maximum(_CHEAP_TREATED_ALIKE, unsure), [candidates[usual].treatment])
 
 
-def frontier(
-    bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]
-) -> tuple[Price, ...]:
+def frontier(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: Real) -> tuple[Price, ...]:
     """The candidates that no other beats in both uploads and votes, from the most uploads to the fewest."""
     uploads = [_uploads(bench, space, one) for one in candidates]
     prices = sorted(Price(*pair) for pair in zip(uploads, votes.tolist(), strict=True))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.shape import Counts, Shape
@@ -30,8 +31,6 @@ COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
 _PLACES = 16
 """Numbers of rounds that are compared."""
 _SLACK = 1e-6
-
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,5 @@ def common_range(name: str) -> Common | None:
         (Common(least=0, most=110, unit='years'), 'kg/m^2', None)
     """
     words = " ".join(re.findall(r"[a-z]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-    joined = words.replace(" ", "")
-    return next(
-        (known for form, known in _KNOWN if re.fullmatch(form, words) or re.fullmatch(form, joined)), None
-    )
+    spelt = words, words.replace(" ", "")
+    return next((known for form, known in _KNOWN for one in spelt if re.fullmatch(form, one)), None)

@@ -274,9 +274,8 @@ class Schema(Table):
         lengths = {len(columns[one.name]) for one in wanted if one.name in columns and columns[one.name].ndim}
         for one in wanted:
             if one.name in columns and columns[one.name].ndim != 1:
-                said.append(
-                    f"column {one.name!r} must hold one value per record, got shape {columns[one.name].shape}"
-                )
+                shape = columns[one.name].shape
+                said.append(f"column {one.name!r} must hold one value per record, got shape {shape}")
         if len(lengths) > 1:
             said.append(f"columns must have one length, got {sorted(lengths)}")
         check_nothing_wrong(said, name)

@@ -52,8 +52,7 @@ class GridExchange:
     """The owners behind the nodes of a grid; a `deploy.exchange.Exchange`.
 
     A node says whose it is when it is first seen, and its key proves it. Of several that claim one owner,
-    the first that is there is asked. A node that comes back under another id is asked for its name like any
-    other.
+    the first that is there is asked. A node that comes back under another id is asked its name like any.
 
     Args:
         grid: of a run.
@@ -162,18 +161,12 @@ class GridExchange:
             self._seen = now
             with _reached():
                 self._there = {one.node_id: one for one in self._grid.get_nodes()}
-            for node in sorted(self._there.keys() - self._known(now)):
-                self._inquire(node)
+            silent = {node for node, until in self._silent_until.items() if now < until}
+            known = silent | set(self._claims) | set(self._inquiries.values())
+            for node in sorted(self._there.keys() - known):
+                if (pushed := self._push(node, pack_about(), GRACE)) is not None:
+                    self._inquiries[pushed] = node
         self._collect()
-
-    def _known(self, now: float) -> set[NodeId]:
-        silent = {node for node, until in self._silent_until.items() if now < until}
-        return silent | set(self._claims) | set(self._inquiries.values())
-
-    def _inquire(self, node: NodeId) -> None:
-        pushed = self._push(node, pack_about(), GRACE)
-        if pushed is not None:
-            self._inquiries[pushed] = node
 
     def _collect(self) -> bool:
         """Take what the grid holds; whether an answer was among it."""

@@ -91,10 +91,8 @@ class Local:
             The processes; `look` tells later which of them live.
 
         Raises:
-            ConfigError: a name that cannot be a node's, or a superlink that runs with another security or at
-                another port.
-            GatewayError: the superlink's port is taken, it does not begin to listen, or it does not take a
-                node's key.
+            ConfigError: a name that cannot be a node's, or a superlink of another security or port.
+            GatewayError: the superlink's port is taken, it does not listen, or does not take a node's key.
         """
         self._check()
         for name, file in self.owners.items():

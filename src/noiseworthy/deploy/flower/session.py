@@ -207,7 +207,5 @@ def _alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise GatewayError(
-                f"another training runs over {folder}; wait for its end, or stop it with Ctrl-C"
-            ) from None
+            raise GatewayError(f"another training runs over {folder}; wait, or stop it with Ctrl-C") from None
         yield

@@ -119,14 +119,9 @@ class Collector:
         found = self._read("shares", OF_SHARES, replies, self._keys, self._check_shares)
         check_enough(found, self.terms, "shared their secrets")
         self._senders = list(found)
-        return {
-            name: pack_asked(
-                "upload",
-                self.terms,
-                {other: letter.body["sealed"][name] for other, letter in found.items() if other != name},
-            )
-            for name in found
-        }
+        sealed = {name: letter.body["sealed"] for name, letter in found.items()}
+        shares = {name: {o: own[name] for o, own in sealed.items() if o != name} for name in found}
+        return {name: pack_asked("upload", self.terms, shared) for name, shared in shares.items()}
 
     def _on_uploads(self, replies: Mapping[str, bytes]) -> Requests:
         uploads, words = {}, {}
@@ -238,7 +233,5 @@ class Collector:
 
     def _check_threshold(self, owners: Mapping[str, Letter], did: str) -> None:
         if len(owners) < self.terms.threshold:
-            raise VoidRound(
-                f"{len(owners)} of {len(self.survivors)} survivors {did}, at least {self.terms.threshold} "
-                "must; nothing is opened"
-            )
+            told = f"{len(owners)} of {len(self.survivors)} survivors {did}"
+            raise VoidRound(f"{told}, at least {self.terms.threshold} must; nothing is opened")

@@ -211,13 +211,9 @@ class OwnerRound:
         if name not in self._keys or self._keys[name].packed != self.keys():
             raise VoidRound(f"the keys of {name} were left out or altered")
         self._context = context_of(terms, self._keys)
-        pieces = list(
-            zip(
-                secret_shares.split(secrets.pair.private_bytes_raw(), terms.threshold, len(terms.cohort)),
-                secret_shares.split(secrets.own, terms.threshold, len(terms.cohort)),
-                strict=True,
-            )
-        )
+        whole, owners = (secrets.pair.private_bytes_raw(), secrets.own), len(terms.cohort)
+        split = (secret_shares.split(secret, terms.threshold, owners) for secret in whole)
+        pieces = list(zip(*split, strict=True))
         # its own share is one of the threshold's: an owner that signs opens one for itself as for all others
         self._kept[name] = pieces[terms.place(name) - 1]
         sealed = {

@@ -130,10 +130,8 @@ def read_signatures(letters: Any, terms: Terms, roster: Roster, survivors: bytes
 def check_enough(owners: Collection[str], terms: Terms, did: str) -> None:
     """Refuse fewer owners than the noise was sized for."""
     if len(owners) < terms.fewest:
-        raise VoidRound(
-            f"{len(owners)} of {len(terms.cohort)} owners {did}, at least {terms.fewest} must; nothing is "
-            "opened"
-        )
+        told = f"{len(owners)} of {len(terms.cohort)} owners {did}"
+        raise VoidRound(f"{told}, at least {terms.fewest} must; nothing is opened")
 
 
 def _list(value: Any) -> list[Any]:

@@ -279,7 +279,5 @@ def check_exponent(exponent: float) -> float:
     """
     z = check.non_negative("noise_exponent", exponent).item()
     if z > 2:
-        raise InvalidInput(
-            f"noise_exponent must lie in [0, 2], got {z:g}; basic composition never needs more than 2"
-        )
+        raise InvalidInput(f"noise_exponent must lie in [0, 2], got {z:g}; basic composition needs 2 at most")
     return z

@@ -140,16 +140,11 @@ def _noted(decision: Answer, use: str) -> Answer:
 def _as_stated(question: Question, table: FedAvgTable, step: StepSize) -> Answer:
     local_steps = int(table.local_steps)
     chosen = mode_for(question, table, local_steps)
-    made = stated(
-        question.problem(clip_of(question, table.name), chosen[0]),
-        int(table.total_iterations),
-        local_steps,
-        given(table.clients_per_round) or len(question.sizes),
-        step,
-        batch(table.batch_size),
-    )
+    problem = question.problem(clip_of(question, table.name), chosen[0])
+    b, size = given(table.clients_per_round) or len(question.sizes), batch(table.batch_size)
+    made = stated(problem, int(table.total_iterations), local_steps, b, step, size)
     if question.task is not None:
-        local, relation = LocalSteps(local_steps, batch(table.batch_size)), made.problem.budget.relation
+        local, relation = LocalSteps(local_steps, size), problem.budget.relation
         check_condition(chosen[0], question.task, step.initial, local, relation)
     notes = (_mode_note(chosen), *_unchecked(question, chosen[0]))
     return Answer(replace(made, notes=(*made.notes, *notes)), None)

@@ -130,8 +130,7 @@ def stated(
         batch_size: records per local step, modes C and D only; None takes all.
 
     Raises:
-        InvalidInput: T, E or b out of range or beyond what the resources pay for, E no divisor of T, Poisson
-            batches.
+        InvalidInput: T, E or b out of range or beyond the resources, E no divisor of T, Poisson batches.
         UnsoundClaim: several local steps under mode A, minibatches under a mode that protects records.
 
     Example:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.methods.dp_fedavg.bound import LocalBound, Noise
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.fedsgd_dpc.planner import cohorts_of
@@ -83,7 +84,7 @@ def optimum(
     return next(setting for setting in found if setting.value <= value + 1e-12 * abs(value))
 
 
-def most_uploads(resources: Resources | None, longest: int) -> NDArray[np.float64]:
+def most_uploads(resources: Resources | None, longest: int) -> Real:
     """Uploads that every client can pay for, after E steps each; shape (longest + 1,), at the place E."""
     if resources is None:
         return np.full(longest + 1, np.inf)
@@ -91,13 +92,7 @@ def most_uploads(resources: Resources | None, longest: int) -> NDArray[np.float6
 
 
 def _least(
-    bound: LocalBound,
-    noise: Noise,
-    clients: int,
-    limit: NDArray[np.float64],
-    rounds: Whole,
-    steps: Whole,
-    b: Whole,
+    bound: LocalBound, noise: Noise, clients: int, limit: Real, rounds: Whole, steps: Whole, b: Whole
 ) -> Setting:
     """The best of some (T_g, E, b), each of shape (m,), T_g ascending; ties go to the fewest rounds."""
     values = bound.at(noise, rounds * steps, steps, b, clients)

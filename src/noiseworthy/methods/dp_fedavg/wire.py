@@ -60,9 +60,7 @@ def _work(plan: Plan, client: int, t: int) -> FedAvgWork:
 
 def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
     if work.clipping == "C" and task.ridge:
-        raise UnsoundClaim(
-            f"a ridge of {task.ridge:g} moves the model beside the clipped steps of mode C; use mode D"
-        )
+        raise UnsoundClaim(f"a ridge of {task.ridge:g} moves the model beside mode C's steps; use mode D")
     norm, steps = law_of(request.mechanism).norm, work.step_sizes
     moved = float(steps.sum()) if work.clipping == "C" else 1.0
     clip, eta = (np.asarray(given, np.float32) for given in (request.clip_norm, steps))

@@ -49,11 +49,8 @@ def outcome_of(
         until = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
         needed = f"it recommends nothing up to {until:.3g} iterations, of which {most} are allowed"
         return say.unless_noise(needed, compared)
-    more = f"{problem.sensitivity.unit}s"
-    return (
-        f"Do not train: the noise outweighs the gain ({compared}, best of {most} iterations); "
-        f"raise epsilon or add {more}."
-    )
+    why = f"the noise outweighs the gain ({compared}, best of {most} iterations)"
+    return f"Do not train: {why}; raise epsilon or add {problem.sensitivity.unit}s."
 
 
 def is_vacuous(problem: Problem, bound: LocalBound, given: Given, most: int) -> bool:
@@ -77,10 +74,8 @@ def notes_of(
     notes.append(f"{noise}. {convergence_statement(z)}")
     reached = found.rounds * found.clients_per_round
     if trains and reached < problem.n_clients:
-        notes.append(
-            f"{reached} of {problem.n_clients} clients are asked once and the others never: "
-            "fewer rounds than N/b."
-        )
+        asked = f"{reached} of {problem.n_clients} clients are asked once"
+        notes.append(f"{asked} and the others never: fewer rounds than N/b.")
     return tuple(note for note in notes if note)
 
 

@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_pasgd.table import LossShape
 from noiseworthy.plans.problem import Constant, Problem, stated_values
@@ -104,9 +105,7 @@ class AveragingBound:
         """What is bounded."""
         return UNIT
 
-    def at(
-        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
-    ) -> NDArray[np.float64]:
+    def at(self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike) -> Real:
         """The bound on E L(theta_K) - L* of the last iterate.
 
         Args:
@@ -122,9 +121,7 @@ class AveragingBound:
         # expm1, because 1 - (1 - eta lambda)^K is mostly rounding where K eta lambda is small
         return np.exp(log_left) * self.initial_gap - np.expm1(log_left) * floor
 
-    def printed_at(
-        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
-    ) -> NDArray[np.float64]:
+    def printed_at(self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike) -> Real:
         """Theorem 1 as printed, (1 - eta lambda)^K (alpha - B)/K + B: false, for comparison only.
 
         Source: docs/theory/hu.md#false-theorem.
@@ -178,12 +175,12 @@ class AveragingBound:
         """eta lambda, at most 1."""
         return min(self.step_size * self.strong_convexity, 1.0)
 
-    def _floor(self, drift: NDArray[np.float64], mean_variance: ArrayLike) -> NDArray[np.float64]:
+    def _floor(self, drift: Real, mean_variance: ArrayLike) -> Real:
         """B or B', where the bound ends."""
         step, felt = self.step_size * self.smoothness, self._felt(mean_variance)
         return (step / self.clients * felt + step**2 * drift) / (2 * self.strong_convexity)
 
-    def _drift(self, local_steps: ArrayLike, mean_variance: ArrayLike) -> NDArray[np.float64]:
+    def _drift(self, local_steps: ArrayLike, mean_variance: ArrayLike) -> Real:
         """How far models are apart on average over a round, in units of eta^2."""
         if self.shape == "general":
             return 2 * self._unweighted(local_steps, mean_variance)
@@ -193,20 +190,20 @@ class AveragingBound:
         spread = self._mean_spread(local_steps) * self._felt(mean_variance)
         return np.minimum(since * self._full(mean_variance), spread)
 
-    def _unweighted(self, local_steps: ArrayLike, mean_variance: ArrayLike) -> NDArray[np.float64]:
+    def _unweighted(self, local_steps: ArrayLike, mean_variance: ArrayLike) -> Real:
         """(tau - 1) V."""
         return (np.asarray(local_steps, float) - 1) * self._full(mean_variance)
 
-    def _full(self, mean_variance: ArrayLike) -> NDArray[np.float64]:
+    def _full(self, mean_variance: ArrayLike) -> Real:
         """V = xi^2 + d sigma-bar^2."""
         return self.gradient_variance + self.dimension * np.asarray(mean_variance, float)
 
-    def _felt(self, mean_variance: ArrayLike) -> NDArray[np.float64]:
+    def _felt(self, mean_variance: ArrayLike) -> Real:
         """W, with the noise dimension for d."""
         felt = self.dimension if self.noise_dimension is None else self.noise_dimension
         return self.gradient_variance + felt * np.asarray(mean_variance, float)
 
-    def _mean_since(self, local_steps: ArrayLike) -> NDArray[np.float64]:
+    def _mean_since(self, local_steps: ArrayLike) -> Real:
         """u = tau/(1 - q^tau) - 1/(1 - q): (tau - 1)/2 for small eta lambda, tau - 1 at 1."""
         tau = np.asarray(local_steps, float)
         with np.errstate(divide="ignore"):
@@ -215,7 +212,7 @@ class AveragingBound:
         # lambda from the one limit to the other
         return np.clip(tau / lost - 1 / self._rate, (tau - 1) / 2, tau - 1)
 
-    def _mean_spread(self, local_steps: ArrayLike) -> NDArray[np.float64]:
+    def _mean_spread(self, local_steps: ArrayLike) -> Real:
         """u_s, linear between whole tau; beyond `_LONGEST_ROUND` so large that u V is counted instead."""
         tau, step = np.asarray(local_steps, float), self.step_size * self.smoothness
         since = np.arange(min(np.ceil(np.max(tau, initial=1)), _LONGEST_ROUND))

@@ -114,6 +114,9 @@ def plan(
     value = found.value if trains else bound.no_training
     vacuous = all(one.vacuous(given.local_steps or 1) for one in bounds)
     made = _scheduled(problem, found, step or StepSize(found.step_size, float("inf")), batch_size, trains)
+    compared = _zcdp(problem, bounds, work, candidates)
+    if problem.resources is not None and given == NOTHING:
+        compared["relaxed"] = relaxed(bound, noise, problem.resources, found, most)
     return replace(
         made,
         prediction=Prediction(value, bound.no_training, bound.unit, vacuous),
@@ -121,8 +124,7 @@ def plan(
         outcome=outcome_of(problem, found, bound.no_training, trains, vacuous),
         as_printed=printed,
         notes=(*notes, *notes_of(problem, printed, batch_size)),
-        compared=_zcdp(problem, bounds, work, candidates)
-        | _relaxed(problem, bound, noise, found, given, most),
+        compared=compared,
     )
 
 
@@ -181,20 +183,12 @@ def curves(
         raise InvalidInput("these curves need a plan of dp-pasgd, with noised steps; got another one")
     bound = averaging_bound(problem, constants, plan.step.initial, shape=shape)
     every = _periods(problem, bound, plan, plan.local.steps, total_iterations)
-    drawn = [
-        _curve(bound, label, noise, every)
-        for label, noise in _noises(problem, NoisySteps(1, plan.local.batch_size)).items()
-    ]
-    return BoundCurves(AXIS, tuple(drawn), plan.local.steps if plan.train else None)
-
-
-def _noises(problem: Problem, work: NoisySteps) -> dict[str, StepNoise]:
-    if not problem.law.noisy:
-        return {"no noise": StepNoise.exact(problem, work)}
-    return {
-        "exact accounting": StepNoise.exact(problem, work),
-        "zCDP accounting": StepNoise.zcdp(problem, work),
-    }
+    work, noisy = NoisySteps(1, plan.local.batch_size), problem.law.noisy
+    noises = {"exact accounting" if noisy else "no noise": StepNoise.exact(problem, work)}
+    if noisy:
+        noises["zCDP accounting"] = StepNoise.zcdp(problem, work)
+    drawn = tuple(_curve(bound, label, noise, every) for label, noise in noises.items())
+    return BoundCurves(AXIS, drawn, plan.local.steps if plan.train else None)
 
 
 def _periods(
@@ -278,15 +272,6 @@ def _scheduled(
 
 
 # Beside it --------------------------------------------------------------------------------------------
-
-
-def _relaxed(
-    problem: Problem, bound: AveragingBound, noise: StepNoise, found: Setting, given: Given, most: int
-) -> dict[str, Any]:
-    """The decision by real numbers, where nothing is fixed and resources are scarce."""
-    if problem.resources is None or given != NOTHING:
-        return {}
-    return {"relaxed": relaxed(bound, noise, problem.resources, found, most)}
 
 
 def _zcdp(

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting, StepNoise, binding, sensitivity
 from noiseworthy.plans.local_work import NoisySteps
@@ -19,7 +19,6 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
-Real = NDArray[np.float64]
 _POINTS = 2000
 WHY = "the other root of rho + 2 sqrt(rho ln(1/delta)) = epsilon, which is far above epsilon"
 

@@ -118,11 +118,9 @@ def check_pays(resources: Resources | None, iterations: int, local_steps: int) -
     if resources is None or resources.affords(iterations // local_steps, iterations):
         return
     fits = int(resources.most_rounds(local_steps)) * local_steps
-    remedy = (
-        f"use at most total_iterations = {fits} with local_steps = {local_steps}"
-        if fits
-        else f"use local_steps of at most {int(resources.most_steps())}"
-    )
+    remedy = f"use at most total_iterations = {fits} with local_steps = {local_steps}"
+    if not fits:
+        remedy = f"use local_steps of at most {int(resources.most_steps())}"
     raise _too_dear(resources, iterations // local_steps, iterations, remedy)
 
 

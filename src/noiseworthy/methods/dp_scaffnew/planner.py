@@ -288,11 +288,9 @@ def _outcome(coins: Coins, value: float, start: float, iterations: int | None, m
 
 
 def _refusal(value: float, start: float, iterations: int | None, most: int) -> str:
-    why = (
-        f"no T up to {most} has a bound below the {start:.4g} without training"
-        if iterations is None
-        else f"bound {value:.4g} at T = {iterations} against {start:.4g} without training"
-    )
+    why = f"bound {value:.4g} at T = {iterations} against {start:.4g} without training"
+    if iterations is None:
+        why = f"no T up to {most} has a bound below the {start:.4g} without training"
     return f"Do not train: the noise outweighs the gain ({why}); raise epsilon or add clients."
 
 

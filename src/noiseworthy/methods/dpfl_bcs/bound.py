@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.search import Exponent, ParticipationCosts
 from noiseworthy.plans.problem import Constant, Problem
 
 UNIT = "excess loss"
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,7 @@ def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients
         clients_per_round: K.
 
     Returns:
-        kappa of J = sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n, the ratio of the two coefficients in the
-        bound.
+        kappa of J = sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n, the ratio of the bound's two coefficients.
 
     Raises:
         InvalidInput: a constant that is missing or out of range.

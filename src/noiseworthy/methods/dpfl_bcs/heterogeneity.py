@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 
-Real = NDArray[np.float64]
 Whole = NDArray[np.integer]
 _LEAST_NOISE = 1e-4
 """Noise that exact reports are taken to have, as a part of their range; keeps the fit regular."""

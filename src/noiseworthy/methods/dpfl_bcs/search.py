@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 
-Real = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Exponent = Literal[1, 2]
 

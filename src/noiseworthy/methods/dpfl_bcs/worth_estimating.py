@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import caps, exponent, kappa, noise_constant
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses, estimated
@@ -22,7 +22,6 @@ from noiseworthy.methods.dpfl_bcs.search import Counts, Exponent, ParticipationC
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.calibration import unit_noise
 
-Real = NDArray[np.float64]
 LOSS_SHARE = 0.1
 """b, the part of stage 1's budget that pays for losses (docs/theory/ma.md#stages)."""
 _WORLDS = 32

@@ -177,9 +177,7 @@ def plan(
     )
 
 
-def in_range(
-    clients: int, rounds: int | None, clients_per_round: int | None
-) -> tuple[int | None, int | None]:
+def in_range(n: int, rounds: int | None, clients_per_round: int | None) -> tuple[int | None, int | None]:
     """Rounds T and clients b as they are given, each None where it is free.
 
     Raises:
@@ -188,7 +186,7 @@ def in_range(
     if rounds is not None:
         rounds = check_length("rounds", rounds)
     if clients_per_round is not None:
-        clients_per_round = cohort(clients_per_round, clients)
+        clients_per_round = cohort(clients_per_round, n)
     return rounds, clients_per_round
 
 
@@ -265,12 +263,10 @@ def _decide(
     return int(t[enough[0]]), b, float(values[enough[0]])
 
 
-def _limit_note(
-    problem: Problem, most: int, clients_per_round: int | None, pilot: Pilot | None
-) -> tuple[str, ...]:
+def _limit_note(problem: Problem, most: int, b: int | None, pilot: Pilot | None) -> tuple[str, ...]:
     """What the resources left out, if anything."""
     limit, n = problem.most_uploads() - (pilot is not None), problem.n_clients
-    if uploads(most, clients_per_round or n, n) <= limit:
+    if uploads(most, b or n, n) <= limit:
         return ()
     beside = " beside the one that bought the constants" if pilot else ""
     return (f"[resources] budget pays for at most {int(limit)} uploads of every client{beside}.",)
@@ -289,10 +285,8 @@ def _outcome(
     if most <= vacuous_until(bound):
         needed = f"it recommends nothing below {vacuous_until(bound):.3g} rounds, of which {most} are allowed"
         return unless_noise(needed, compared, _REMEDY)
-    return (
-        f"Do not train: the noise outweighs the gain ({compared}, best of {most} rounds); "
-        "raise epsilon or add records."
-    )
+    why = f"the noise outweighs the gain ({compared}, best of {most} rounds)"
+    return f"Do not train: {why}; raise epsilon or add records."
 
 
 def curves(problem: Problem, bound: RepliesBound, made: Plan, most: int) -> BoundCurves:

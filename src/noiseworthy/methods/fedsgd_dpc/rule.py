@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
@@ -38,8 +39,6 @@ _LEAST_GAIN = 0.01
 """Share of ln K below which what can be learnt is not worth training for."""
 _CLASSES = 10
 """Of the data that the rule is calibrated on."""
-
-Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,9 @@ def plan_by_rule(
     ]
     weighed = next((one for one in every if step_size or one.slow.any()), every[-1])
     best = weighed.quiet_enough(step_size) if step_size else weighed.slow_enough()
-    if rounds is None and _hopeless(weighed.accepted[best], scale.classes):
+    # c_k^2 (1 - 1/K)/2, where the signal is weak
+    gain = weighed.accepted[best] ** 2 * (1 - 1 / scale.classes) / 2
+    if rounds is None and gain < _LEAST_GAIN * np.log(scale.classes):
         return _untrained(problem, scale)
     eta = step_size or float(weighed.step_size[best])
     step = replace(schedule, initial=eta)
@@ -274,11 +275,6 @@ class _Weighed:
     def quiet_enough(self, step_size: float) -> int:
         """The last candidate whose noise is accepted at a stated step size, else the first."""
         return max(int(np.count_nonzero(step_size * self.noise <= self.accepted)) - 1, 0)
-
-
-def _hopeless(accepted: float, classes: int) -> bool:
-    """Whether the gain, c_k^2 (1 - 1/K)/2 where the signal is weak, is below 1 % of ln K."""
-    return accepted**2 * (1 - 1 / classes) / 2 < _LEAST_GAIN * np.log(classes)
 
 
 # What the plan says -----------------------------------------------------------------------------------

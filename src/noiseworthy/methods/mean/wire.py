@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.rows import RowSum, noise_of
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
@@ -28,7 +26,7 @@ class MeanWork(Work):
     of_class: Size
 
 
-def rows_of(task: Task, batch: Batch, clip_norm: float, of_class: float, norm: Norm) -> NDArray[np.float64]:
+def rows_of(task: Task, batch: Batch, clip_norm: float, of_class: float, norm: Norm) -> Real:
     """What every record adds, shape (n, d + K): a little within C and w, for rounding to the grid."""
     c, w = MARGIN * clip_norm, MARGIN * of_class
     return mean_rows(batch.x, batch.y, c, w, of_classes(task).classes, norm)

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.moments.local import Layout
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 
-Real = NDArray[np.float64]
 _LEAST = 2.0
 """Smallest eigenvalue of A over the norm of its noise, below which A says too little to be inverted."""
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jnp
+from noiseworthy._validate import Real
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.sums import MARGIN
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
-
-Real = NDArray[np.float64]
 
 
 class Layout(NamedTuple):

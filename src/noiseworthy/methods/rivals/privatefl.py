@@ -14,8 +14,7 @@ clipped as a whole:
 the norm of the clip, because one clip bounds all of it. With noise on all q + p coordinates, (g_phi + w_phi,
 upload_n) is one Gaussian (or Laplace) release of that sensitivity. The next phi_n is computed from such
 releases alone, and so is the next theta: post-processing. Round t is then a mechanism that earlier releases
-chose, and T_n of them compose as the plan's noise was calibrated for. Whoever sees uploads sees less than
-that.
+chose, and T_n of them compose as the plan's noise was calibrated for. Whoever sees uploads sees less.
 
 Were w_phi left out, phi_n would be a function of every record, and a replaced record would move the clipped
 gradient of *each* record at the next reply: the mean by up to 2 C, and not 2 C / D_n. Were the two parts
