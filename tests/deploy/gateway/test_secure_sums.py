@@ -98,6 +98,7 @@ def written(folder: Path, colluders: int = 0, share_noise: str = "false") -> dic
     for name, key in keys.items():
         place = folder / name.replace(" ", "-")
         place.mkdir()
+        (place / "signing").touch(0o600)
         (place / "signing").write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -337,6 +338,10 @@ def test_rosters_keys_and_colluders_that_were_not_approved_are_refused(tmp_path,
     with pytest.raises(ConfigError, match=r"roster.toml has the digest [0-9a-f]{64}, and the owner approved"):
         Gateway.open(load_owner(path))
     (tmp_path / "roster.toml").write_text(roster)
+    (path.parent / "signing").chmod(0o640)
+    with pytest.raises(ConfigError, match=r"others may sign with .*signing .*; chmod 600 .*signing helps"):
+        Gateway.open(load_owner(path))
+    (path.parent / "signing").chmod(0o600)
     (path.parent / "signing").write_bytes((owners.files["client 1"].parent / "signing").read_bytes())
     with pytest.raises(InvalidInput, match="the roster does not hold the key of 'client 0'"):
         Gateway.open(load_owner(path))

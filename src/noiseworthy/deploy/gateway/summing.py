@@ -125,9 +125,10 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     """The key of a file that an owner signs with.
 
     Raises:
-        ConfigError: no such file, a password, or a key of another kind.
+        ConfigError: no such file, one that others may read, a password, or a key of another kind.
     """
     try:
+        shared = path.stat().st_mode & 0o077
         found = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(
@@ -135,6 +136,8 @@ def read_key(path: Path) -> Ed25519PrivateKey:
         ) from None
     if not isinstance(found, Ed25519PrivateKey):
         raise ConfigError(f"{path} is no Ed25519 key; ssh-keygen -t ed25519 -N '' -f {path} makes one")
+    if shared:
+        raise ConfigError(f"others may sign with {path} in its owner's name; chmod 600 {path} helps")
     return found
 
 
