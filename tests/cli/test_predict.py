@@ -68,6 +68,21 @@ def test_columns_of_the_table_stay_as_they_were_written(run, trained, tmp_path):
     assert [line.startswith(old) for old, line in zip(before, after, strict=True)] == [True] * 13
 
 
+def test_truth_values_of_a_table_of_numbers_are_checked_trained_on_and_predicted(run, write, tmp_path):
+    """pandas reads a column of True and False as truth values, `check` and `predict` its cells as text."""
+    rows = [f"{i % 2},{i % 2 == 0},{i % 7}.5\n" for i in range(60)]
+    (tmp_path / "t.csv").write_text("label,smoker,dose\n" + "".join(rows))
+    federation = {"data": str(tmp_path / "t.csv"), "clients": 3, "classes": [0, 1]}
+    study = write({"federation": federation, **STUDY})
+    assert run("check", study).code == run("train", study, "--out", "here").code == 0
+    assert run("predict", "here", "t.csv", "-o", "out.csv").code == 0
+    told = pd.read_csv(tmp_path / "out.csv")
+    assert (
+        told["prediction"].tolist()
+        == nw.load_model("here").predict(told[["smoker", "dose"]]).astype(int).tolist()
+    )
+
+
 def test_spaces_behind_commas_belong_to_no_cell_in_training_and_prediction(run, write, tmp_path):
     """In quotes behind a space a category was another, one of no value, and numbers were none."""
     words = {"kind": "category", "values": ["u, v", "w"], "other": True}

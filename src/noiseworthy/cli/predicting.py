@@ -109,9 +109,7 @@ def _array(path: Path) -> Any:
 def _predicted(model: Model, records: Any, name: str) -> dict[str, Any]:
     """Columns of what is predicted of a file's records."""
     if model.description.label_shape:
-        raise ConfigError(
-            "records with a label for every token or voxel make no table; use nw.load_model(run).predict"
-        )
+        raise ConfigError("labels of every token or voxel make no table; use nw.load_model(run).predict")
     z = model.answers(model.encoded(records, name))
     added = {"prediction": model.named(z)}
     if model.gives_probabilities:
