@@ -15,18 +15,14 @@ from noiseworthy.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from noiseworthy.model.model import Model
 
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="folder of a run, or of a model", show_default=False)
-]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="folder of run or model", show_default=False)]
 _TABLES = (".csv", ".csv.gz", ".parquet")
 _ARRAYS = (".npy", ".npz")
 
 
 def predict(
     run: RunFolder,
-    records: Annotated[
-        Path, typer.Argument(help="new records: a table in any format, or .npy", show_default=False)
-    ],
+    records: Annotated[Path, typer.Argument(help="new: a table in any format, or .npy", show_default=False)],
     out_file: Annotated[
         Path, typer.Option("--out", "-o", help="file to write: .csv, .csv.gz or .parquet", show_default=False)
     ],

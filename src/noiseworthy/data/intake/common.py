@@ -60,6 +60,4 @@ def common_range(name: str) -> Common | None:
     """
     words = " ".join(re.findall(r"[a-z]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
     joined = words.replace(" ", "")
-    return next(
-        (known for form, known in _KNOWN if re.fullmatch(form, words) or re.fullmatch(form, joined)), None
-    )
+    return next((it for form, it in _KNOWN if re.fullmatch(form, words) or re.fullmatch(form, joined)), None)

@@ -271,12 +271,11 @@ class Schema(Table):
         """
         wanted = self.features if which is None else which
         said = missing(columns, [one.name for one in wanted])
-        lengths = {len(columns[one.name]) for one in wanted if one.name in columns and columns[one.name].ndim}
-        for one in wanted:
-            if one.name in columns and columns[one.name].ndim != 1:
-                said.append(
-                    f"column {one.name!r} must hold one value per record, got shape {columns[one.name].shape}"
-                )
+        shapes = {one.name: columns[one.name].shape for one in wanted if one.name in columns}
+        lengths = {shape[0] for shape in shapes.values() if shape}
+        for column, shape in shapes.items():
+            if len(shape) != 1:
+                said.append(f"column {column!r} must hold one value per record, got shape {shape}")
         if len(lengths) > 1:
             said.append(f"columns must have one length, got {sorted(lengths)}")
         check_nothing_wrong(said, name)
