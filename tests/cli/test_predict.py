@@ -125,6 +125,19 @@ def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
     np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
 
 
+def test_a_column_of_several_types_is_told_to_be_written_as_text(run, trained, tmp_path):
+    mixed = trained.astype(object)
+    mixed.loc[3, "client"] = 7
+    mixed.to_excel(tmp_path / "new.xlsx", index=False)
+    answer = run("predict", "here", "new.xlsx", "-o", "out.parquet")
+    assert (answer.code, "has numbers and words in one column; name a .csv with -o" in answer.err) == (
+        2,
+        True,
+    )
+    assert not (tmp_path / "out.parquet").exists()
+    assert run("predict", "here", "new.xlsx", "-o", "out.csv").code == 0
+
+
 def test_values_beyond_a_range_are_told(run, write, site_records, tmp_path):
     """A column in another unit would else be predicted from without a word."""
     numbers = dict.fromkeys("abc", PLAIN)

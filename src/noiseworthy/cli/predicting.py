@@ -44,10 +44,10 @@ def predict(
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
     table = table.assign(**added)
     with writing(out_file, "name another with -o"), whole(out_file) as draft:
-        if out_file.suffix == ".parquet":
-            table.to_parquet(draft, index=False)
-        else:
-            table.to_csv(draft, index=False)
+        try:
+            (table.to_parquet if out_file.suffix == ".parquet" else table.to_csv)(draft, index=False)
+        except (TypeError, ValueError):  # what pyarrow raises of a column of a workbook or a database
+            raise DataError(f"{records} has numbers and words in one column; name a .csv with -o") from None
     out.print(f"Wrote {out_file}: {count(len(table), 'record')} predicted.", soft_wrap=True)
     for name, read in ({} if model.schema is None else model.schema.read(columns_of(given), "")).items():
         if beyond := int(read.outside.sum()):
