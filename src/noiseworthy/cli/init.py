@@ -27,9 +27,7 @@ Source = Annotated[
     str | None,
     typer.Argument(help="table: a file, or sql:URL; with --template, the file to write", show_default=False),
 ]
-Template = Annotated[
-    str | None, typer.Option(help=f"study to begin with: {', '.join(TEMPLATES)}", show_default=False)
-]
+Template = Annotated[str | None, typer.Option(help=f"one of {', '.join(TEMPLATES)}", show_default=False)]
 Label = Annotated[str | None, typer.Option(help="column to predict", show_default=False)]
 Client = Annotated[str | None, typer.Option(help="column that says whose each record is", show_default=False)]
 Query = Annotated[str | None, typer.Option(help="of a database, with order by", show_default=False)]
