@@ -68,6 +68,21 @@ def test_columns_of_the_table_stay_as_they_were_written(run, trained, tmp_path):
     assert [line.startswith(old) for old, line in zip(before, after, strict=True)] == [True] * 13
 
 
+def test_truth_values_of_a_table_of_numbers_are_checked_trained_on_and_predicted(run, write, tmp_path):
+    """pandas reads a column of True and False as truth values, `check` and `predict` its cells as text."""
+    rows = [f"{i % 2},{i % 2 == 0},{i % 7}.5\n" for i in range(60)]
+    (tmp_path / "t.csv").write_text("label,smoker,dose\n" + "".join(rows))
+    federation = {"data": str(tmp_path / "t.csv"), "clients": 3, "classes": [0, 1]}
+    study = write({"federation": federation, **STUDY})
+    assert run("check", study).code == run("train", study, "--out", "here").code == 0
+    assert run("predict", "here", "t.csv", "-o", "out.csv").code == 0
+    told = pd.read_csv(tmp_path / "out.csv")
+    assert (
+        told["prediction"].tolist()
+        == nw.load_model("here").predict(told[["smoker", "dose"]]).astype(int).tolist()
+    )
+
+
 def test_spaces_behind_commas_belong_to_no_cell_in_training_and_prediction(run, write, tmp_path):
     """In quotes behind a space a category was another, one of no value, and numbers were none."""
     words = {"kind": "category", "values": ["u, v", "w"], "other": True}
@@ -108,6 +123,19 @@ def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
     told = pd.read_csv(tmp_path / "out.csv")
     expected = nw.load_model(tmp_path / "here").predict_proba(trained)[:, 1]
     np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
+
+
+def test_a_column_of_several_types_is_told_to_be_written_as_text(run, trained, tmp_path):
+    mixed = trained.astype(object)
+    mixed.loc[3, "client"] = 7
+    mixed.to_excel(tmp_path / "new.xlsx", index=False)
+    answer = run("predict", "here", "new.xlsx", "-o", "out.parquet")
+    assert (answer.code, "has numbers and words in one column; name a .csv with -o" in answer.err) == (
+        2,
+        True,
+    )
+    assert not (tmp_path / "out.parquet").exists()
+    assert run("predict", "here", "new.xlsx", "-o", "out.csv").code == 0
 
 
 def test_values_beyond_a_range_are_told(run, write, site_records, tmp_path):

@@ -242,6 +242,9 @@ def test_shares_of_the_norm_by_hand():
     (one,) = check_norm(x, schema, 0.3, None)
     assert (one.where, one.level) == ("a", "warning")
     assert one.says.startswith("takes 89 % of a record's squared norm")
+    assert one.says.endswith("; a wider range, or a transform, makes room for them")
+    (one,) = check_norm(x, read_schema(schema.tables() | {"a": {"kind": "yes-no"}}), 0.3, None)
+    assert one.says.endswith("; closer ranges of theirs make room for them"), "yes and no have no range"
     (one,) = check_norm(np.eye(3, dtype=np.float32), schema, 2.0, 1.0)
     assert one.says.startswith("the bias takes 80 % of a record's squared norm")
     assert check_norm(np.eye(3, dtype=np.float32), schema, 0.3, 1.0) == []

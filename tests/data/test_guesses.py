@@ -93,6 +93,16 @@ def test_a_number_with_some_cells_that_are_none_is_one_and_says_what_to_mend(cel
     assert predicted.asked == {"role": "label", "range": "?"}
 
 
+def test_numbers_that_no_range_may_hold_are_left_out_or_to_be_mended():
+    for values in (1.6e18 + 1e14 * np.arange(N), np.linspace(0, 2e15, N)):
+        one = guess("nanoseconds", values)
+        assert one.asked == {"kind": "left-out"}
+        assert "of numbers beyond 1e+15, write them in a larger unit" in one.why
+    one = guess("dose", np.append(np.linspace(2, 8, N - 1), 1e300))
+    assert one.answered == {"kind": "number", "range": [2, 8]}
+    assert "some cells are no numbers: mend them" in one.why
+
+
 def test_lists_and_structures_are_left_out_and_are_no_roles():
     for cell in ([1, 2], {"a": 1}, np.array([1, 2])):
         lists = np.empty(N, object)
@@ -168,6 +178,8 @@ def test_a_table_without_records_is_refused():
         (cells("no", "yes"), {"role": "label", "classes": "?"}, {"classes": ["no", "yes"]}),
         (cells(2, 10, 1), {"role": "label", "classes": "?"}, {"classes": [1, 2, 10]}),
         (np.linspace(1.5, 93, N), {"role": "label", "range": "?"}, {"range": [1, 93]}),
+        (cells("none", "stroke"), {"role": "label", "classes": "?"}, {"classes": ["none", "stroke"]}),
+        (cells("1", "0", "None"), {"role": "label", "classes": "?"}, {"classes": [0, 1]}),
     ],
 )
 def test_what_is_predicted_is_asked_for(values, asked, answered):

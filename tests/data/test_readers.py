@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -214,6 +215,21 @@ def test_sheets_that_are_not_read_are_named_once(tmp_path, caplog):
         read_columns(tmp_path / "wards.xlsx", cells=True)
     (said,) = caplog.messages
     assert said.endswith("wards.xlsx: its first sheet, 'Sheet', is read, and not south")
+
+
+def test_all_of_a_sheet_is_read_whatever_its_file_says_of_its_size(tmp_path):
+    """Programs that write a size before the rows, or add rows after it, say too little of it."""
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"a": range(20), "b": range(20)}).to_excel(tmp_path / "whole.xlsx", index=False)
+    for size in ("A1", "A1:B9", "A1:A21"):
+        with ZipFile(tmp_path / "whole.xlsx") as whole, ZipFile(tmp_path / "wards.xlsx", "w") as book:
+            for name in whole.namelist():
+                book.writestr(name, whole.read(name).replace(b'ref="A1:B21"', f'ref="{size}"'.encode()))
+        read = read_columns(tmp_path / "wards.xlsx", cells=True)[0]
+        assert {name: values.tolist() for name, values in read.items()} == {
+            "a": [*range(20)],
+            "b": [*range(20)],
+        }
 
 
 def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):

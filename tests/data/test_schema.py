@@ -194,6 +194,14 @@ def test_truth_values_are_the_same_in_every_writing(stated):
         np.testing.assert_array_equal(schema.encode({"x": values}), [[0, 1, 0], [1, 0, 0]])
 
 
+def test_truth_values_in_a_column_of_numbers_as_they_are_are_the_same_as_text():
+    schema = Schema.model_validate({**ONE, "x": {"kind": "number", "step": 1.0}})
+    for values in (np.array([True, False]), np.array(["TRUE", "False"]), np.array([True, "0"], object)):
+        np.testing.assert_array_equal(schema.encode({"x": values}), [[1], [0]])
+    with pytest.raises(DataError, match="1 value other than numbers, such as 'yes'"):
+        schema.encode({"x": np.array(["yes", "False"])})
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, object])
 def test_a_fraction_is_the_same_value_in_every_type(kind):
     schema = Schema.model_validate({**ONE, "x": {"kind": "ordered", "values": [0.1, "0.25"]}})

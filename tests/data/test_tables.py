@@ -307,6 +307,20 @@ def test_one_class_of_many_is_enough_where_they_are_stated():
     assert (records.classes, set(records.y.tolist())) == (2, {0})
 
 
+@pytest.mark.parametrize(
+    ("stated", "names"), [(None, ("01", "2")), (("2", "01"), ("2", "01")), ((1, 2), ("1", "2"))], ids=str
+)
+def test_classes_of_a_csv_are_called_as_they_are_written(tmp_path, stated, names):
+    """As a whole its column of labels would be the numbers 1 and 2; a feature of 01 stays a number."""
+    for mark in ",;":
+        rows = [f"{label}{mark}0{age}\n" for age, label in enumerate(["2", "01", "2 "] * 3)]
+        (tmp_path / "t.csv").write_text(f"label{mark}age\n" + "".join(rows))
+        records = load_records(str(tmp_path / "t.csv"), classes=stated)
+        assert records.schema.label.classes == names
+        of = [names[label].lstrip("0") for label in records.y]
+        assert of == ["1" if age % 3 == 1 else "2" for age in records.x[:, 0]]
+
+
 def test_a_label_that_is_no_stated_class_is_named():
     with pytest.raises(DataError, match="10 labels that are none of the classes ill, dead, such as 'well'"):
         from_columns(TABLE, Columns(classes=("ill", "dead")), "clinic")

@@ -197,7 +197,7 @@ def _of_owner(path: Path, said: Description) -> Read:
 
 def _of_table(source: Path | Query, columns: Columns | Schema) -> Read:
     """All records of a table, whose columns of owners are left out."""
-    table, name = read_columns(source, cells=not isinstance(columns, Columns))
+    table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
     if isinstance(columns, Columns):
         return *plain_examples(table, columns, name), None
     from noiseworthy.data.schema.tables import stated_examples

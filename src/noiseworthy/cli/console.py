@@ -94,9 +94,7 @@ class Style(StrEnum):
     none = "none"
 
 
-_Progress = Annotated[
-    Style | None, typer.Option(help="how progress is shown: a bar on a terminal, else plain lines")
-]
+_Progress = Annotated[Style | None, typer.Option(help="shown as a bar on a terminal, else as plain lines")]
 _Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 _style: ContextVar[Style | None] = ContextVar("style", default=None)
 

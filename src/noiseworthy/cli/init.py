@@ -27,15 +27,11 @@ Source = Annotated[
     str | None,
     typer.Argument(help="table: a file, or sql:URL; with --template, the file to write", show_default=False),
 ]
-Template = Annotated[
-    str | None, typer.Option(help=f"study to begin with: {', '.join(TEMPLATES)}", show_default=False)
-]
+Template = Annotated[str | None, typer.Option(help=f"one of {', '.join(TEMPLATES)}", show_default=False)]
 Label = Annotated[str | None, typer.Option(help="column to predict", show_default=False)]
 Client = Annotated[str | None, typer.Option(help="column that says whose each record is", show_default=False)]
 Query = Annotated[str | None, typer.Option(help="of a database, with order by", show_default=False)]
-Out = Annotated[
-    Path | None, typer.Option("--out", help="study file to write for a table", show_default="study.toml")
-]
+Out = Annotated[Path | None, typer.Option("--out", help="study file to write", show_default="study.toml")]
 Owners = Annotated[bool, typer.Option("--owners", help="write a file for every owner, too")]
 Public = Annotated[
     list[str] | None,

@@ -25,9 +25,7 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="another value for a key of the study; repeatable"),
 ]
-Seeds = Annotated[
-    str | None, typer.Option("--seeds", help="how many trainings, or their seeds separated by commas")
-]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="how many trainings, or seeds between commas")]
 
 
 def limit(seconds: float | None) -> float | None:

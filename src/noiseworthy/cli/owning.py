@@ -19,9 +19,7 @@ LinkAddress = Annotated[str, typer.Option("--link", help="superlink as HOST:PORT
 def node(
     file: OwnerFile,
     link: LinkAddress,
-    folder: Annotated[
-        Path | None, typer.Option(help="of the node's keys; by default beside the owner's file")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="of the node's keys, else that of the file")] = None,
 ) -> None:
     """Connect an owner's gateway with a superlink; the node's keys lie in keys of its folder."""
     check_installed()

@@ -23,9 +23,7 @@ _ABSENT = (
 @shows_progress
 def reproduce(
     paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou, hu, ma")],
-    item: Annotated[
-        str | None, typer.Argument(help="table-1, figure-1 and so on, or all; by default its first")
-    ] = None,
+    item: Annotated[str | None, typer.Argument(help="table-1, figure-1, ..., or all; else its first")] = None,
     data: DataDir = None,
     out_folder: Annotated[Path, typer.Option("--out")] = Path("runs/reproductions"),
     scale: Annotated[float, typer.Option(help="share of repeats, and of what a network trains on")] = 1.0,

@@ -15,18 +15,14 @@ from noiseworthy.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from noiseworthy.model.model import Model
 
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="folder of a run, or of a model", show_default=False)
-]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="folder of run or model", show_default=False)]
 _TABLES = (".csv", ".csv.gz", ".parquet")
 _ARRAYS = (".npy", ".npz")
 
 
 def predict(
     run: RunFolder,
-    records: Annotated[
-        Path, typer.Argument(help="new records: a table in any format, or .npy", show_default=False)
-    ],
+    records: Annotated[Path, typer.Argument(help="new: a table in any format, or .npy", show_default=False)],
     out_file: Annotated[
         Path, typer.Option("--out", "-o", help="file to write: .csv, .csv.gz or .parquet", show_default=False)
     ],
@@ -48,10 +44,10 @@ def predict(
         raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
     table = table.assign(**added)
     with writing(out_file, "name another with -o"), whole(out_file) as draft:
-        if out_file.suffix == ".parquet":
-            table.to_parquet(draft, index=False)
-        else:
-            table.to_csv(draft, index=False)
+        try:
+            (table.to_parquet if out_file.suffix == ".parquet" else table.to_csv)(draft, index=False)
+        except (TypeError, ValueError):  # what pyarrow raises of a column of a workbook or a database
+            raise DataError(f"{records} has numbers and words in one column; name a .csv with -o") from None
     out.print(f"Wrote {out_file}: {count(len(table), 'record')} predicted.", soft_wrap=True)
     for name, read in ({} if model.schema is None else model.schema.read(columns_of(given), "")).items():
         if beyond := int(read.outside.sum()):
@@ -109,9 +105,7 @@ def _array(path: Path) -> Any:
 def _predicted(model: Model, records: Any, name: str) -> dict[str, Any]:
     """Columns of what is predicted of a file's records."""
     if model.description.label_shape:
-        raise ConfigError(
-            "records with a label for every token or voxel make no table; use nw.load_model(run).predict"
-        )
+        raise ConfigError("labels of every token or voxel make no table; use nw.load_model(run).predict")
     z = model.answers(model.encoded(records, name))
     added = {"prediction": model.named(z)}
     if model.gives_probabilities:

@@ -241,9 +241,8 @@ def _without_columns(source: str, data_dir: str | Path | None) -> Records:
     kind, _, place = source.partition(":")
     if kind == "ixi" and place:
         return _reader("ixi.read_ixi")(locate(place, data_dir))
-    raise InvalidInput(
-        f"source must be one of {', '.join([*EMBEDDED, *PARENTS, *FILES])}, {_FORM}; got {source!r}"
-    )
+    known = ", ".join([*EMBEDDED, *PARENTS, *FILES])
+    raise InvalidInput(f"source must be one of {known}, {_FORM}; got {source!r}")
 
 
 def required_folder(source: str, data_dir: str | Path | None = None) -> Path:

@@ -41,9 +41,8 @@ def write(
     """
     known = numbered(count) if names is None else tuple(map(str, names))
     if not count or not len(known) == len(set(known)) == count:
-        raise DataError(
-            f"a federation needs a client and different client_names for each, got {count}, {len({*known})}"
-        )
+        said = f"needs a client and different client_names for each, got {count}, {len({*known})}"
+        raise DataError(f"a federation {said}")
     tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
     with filled(folder, tests, classes, name, None if names is None else known) as keep:
         with _growing(folder, tests) as add:

@@ -97,9 +97,8 @@ def _users_of_file(file: Path) -> Iterator[User]:
             data = content["user_data"][user]
             yield _user(user, data["x"], data["y"], counts[user], file)
     except (KeyError, TypeError) as cause:
-        raise DataError(
-            f"{file} lacks {cause}; a LEAF file holds users, num_samples and user_data of x and y"
-        ) from None
+        said = "a LEAF file holds users, num_samples and user_data of x and y"
+        raise DataError(f"{file} lacks {cause}; {said}") from None
 
 
 def _parsed(file: Path) -> Any:

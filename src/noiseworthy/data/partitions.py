@@ -152,9 +152,7 @@ def natural(labels: NDArray, clients: int, rng: np.random.Generator, *, client_i
         [array([1, 3, 0]), array([2])]
     """
     if len(client_ids) != len(labels):
-        raise DataError(
-            f"client_ids must name the owner of each of {len(labels)} records, got {len(client_ids)}"
-        )
+        raise DataError(f"client_ids needs the owner of each of {len(labels)} records, got {len(client_ids)}")
     owners = members_of(client_ids)
     count("clients", clients, most=len(owners), remedy="the data name no more owners")
     runs = np.array_split(np.arange(len(owners)), clients)

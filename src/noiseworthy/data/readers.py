@@ -52,13 +52,14 @@ def opened(source: str, data_dir: str | Path | None = None, query: str | None = 
     return Query(source.removeprefix(SQL), query or "", data_dir)
 
 
-def read_columns(source: Path | Query, *, cells: bool) -> tuple[dict[str, NDArray], str]:
+def read_columns(source: Path | Query, *, cells: bool, coded: str = "") -> tuple[dict[str, NDArray], str]:
     """The columns of a table, each of shape (n, ...), and the name of its file or database.
 
     Args:
         source: that was `opened`.
         cells: whether each cell is to be read by itself: those of a csv as text, and those of a spreadsheet
             or a database as whatever each is. Else a column has one type that suits all of its cells.
+        coded: a column of whole numbers that is text where zeros stand before some, as in 01.
 
     Raises:
         DataError: a missing or damaged file, another suffix, two columns of one name, a package that is not
@@ -68,11 +69,11 @@ def read_columns(source: Path | Query, *, cells: bool) -> tuple[dict[str, NDArra
         return source.read(cells=cells), source.name
     for suffix in sorted(FORMATS, key=len, reverse=True):
         if source.name.lower().endswith(suffix):
-            return _of_file(source, suffix, cells), source.name[: -len(suffix)]
+            return _of_file(source, suffix, cells, coded), source.name[: -len(suffix)]
     raise DataError(no_table(str(source)))
 
 
-def _of_file(path: Path, suffix: str, cells: bool) -> dict[str, NDArray]:
+def _of_file(path: Path, suffix: str, cells: bool, coded: str) -> dict[str, NDArray]:
     existing(path)
     if suffix == ".npz":
         return read_npz(path)
@@ -84,4 +85,4 @@ def _of_file(path: Path, suffix: str, cells: bool) -> dict[str, NDArray]:
         return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
     if suffix in (".parquet", ".feather", ".arrow"):
         return frames.of_frame(frames.read_arrow(path))
-    return frames.of_frame(frames.read_text_table(path, **(_CELLS if cells else {})))
+    return frames.of_frame(frames.read_text_table(path, coded, **(_CELLS if cells else {})))

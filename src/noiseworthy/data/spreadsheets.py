@@ -42,6 +42,7 @@ def read_spreadsheet(path: Path) -> tuple[Sequence[Any], list[Sequence[Any]]]:
 
 
 def _rows(sheet: Any) -> Iterator[Sequence[Any]]:
+    sheet.reset_dimensions()  # what a program wrote of them may be less than there is
     return (row for row in sheet.iter_rows(values_only=True) if any(map(_filled, row)))
 
 

@@ -90,7 +90,7 @@ def read_table(source: Path | Query, columns: Columns | Schema, *, held_out: Hel
     Raises:
         DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
     """
-    table, name = read_columns(source, cells=not isinstance(columns, Columns))
+    table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
     return from_columns(table, columns, name, held_out=held_out)
 
 

@@ -42,6 +42,12 @@ class Columns:
     regression: bool = False
     classes: tuple[str | int, ...] | None = None
 
+    @property
+    def coded(self) -> str:
+        """The label, where 01 is the name of a class and not the number 1: nobody stated classes without."""
+        zeros = any(str(one)[:1] == "0" != str(one) for one in self.classes or ("01",))
+        return self.label if zeros and not self.regression else ""
+
 
 def read_whole(
     source: Path | Query, columns: Columns | Schema, part: Literal["train", "test"]
@@ -60,7 +66,7 @@ def read_whole(
     Raises:
         DataError: an unreadable file, another suffix, columns that do not fit, or no row of the part.
     """
-    table, name = read_columns(source, cells=not isinstance(columns, Columns))
+    table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
     if not isinstance(columns, Columns):
         from noiseworthy.data.schema.tables import stated_examples
 
@@ -181,9 +187,8 @@ def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
         numbers = values.astype(np.float32)
     if bad := int(np.sum(~np.isfinite(numbers))):
-        raise DataError(
-            f"{name}: column {column!r} has {bad} NaN or infinite values; impute or drop those records first"
-        )
+        said = f"has {bad} NaN or infinite values; impute or drop those records first"
+        raise DataError(f"{name}: column {column!r} {said}")
     return numbers
 
 

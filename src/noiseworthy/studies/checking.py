@@ -21,6 +21,7 @@ from noiseworthy.data.schema.values import keys
 from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.clients import large_deltas
 from noiseworthy.studies.opening import check_clients, default_model, open_federation
@@ -107,7 +108,7 @@ def check_study(study: Study) -> Checked:
     checked = _checked(table, source, study.counted_columns, study.task, deal, _terms_of(study))
     said = [
         finding for federation in dealt
-        for finding in (*_numbers_of_clients(study, federation), *_own_model(study, federation))
+        for finding in _numbers_of_clients(study, federation) or _own_model(study, federation)
     ]  # fmt: skip
     return replace(checked, findings=[*checked.findings, *said])
 
@@ -249,16 +250,20 @@ def _numbers_of_clients(study: Study, federation: Federation) -> list[Finding]:
 
 
 def _own_model(study: Study, federation: Federation) -> list[Finding]:
-    """Which parameters of a model of the user's own make the clipping of records slow, and why."""
+    """Which parameters of a model of the user's own make clipping slow where records are clipped, and why."""
     if not is_own(study.task.model):
         return []
     import jax.numpy as jnp  # here, because nothing else needs it
 
+    from noiseworthy.methods.registry import method
     from noiseworthy.studies.models import task_for
+    from noiseworthy.studies.prepare import Prepared
     from noiseworthy.tasks.networks import ModelTask
 
     task, (x, y) = task_for(study, federation), (federation.test_x[:1], federation.test_y[:1])
-    if not isinstance(task, ModelTask) or not len(y):
+    question = Prepared(study, federation, task, federation.sizes, task.dimension).question
+    clipped = unit_of(method(study.algorithm.name).local_step(question, study.algorithm).mode) != "client"
+    if not isinstance(task, ModelTask) or not len(y) or not clipped:
         return []
     formed = task.formed(task.prepare(jnp.asarray(x))[0], y[0], law_of(study.privacy.mechanism).norm)
     if not formed:

@@ -121,8 +121,9 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
     said, most = [], "% of a record's squared norm, all other columns the rest"
     name = max(parts, key=lambda one: parts[one])
     if len(parts) > 2 and parts[name] > _MOSTLY:
-        says = f"takes {100 * parts[name]:.0f} {most}; a wider range, or a transform, makes room for them"
-        said.append(warning(name, says))
+        ranged = any(one.name == name and isinstance(one, NumberColumn) for one in schema.features)
+        room = "a wider range, or a transform, makes" if ranged else "closer ranges of theirs make"
+        said.append(warning(name, f"takes {100 * parts[name]:.0f} {most}; {room} room for them"))
     if (constant := len(x) * bias**2 / whole) > _MOSTLY:
         says = f"the bias takes {100 * constant:.0f} {most}; state a smaller one, [task] bias"
         said.append(warning("", says.replace("other ", "")))

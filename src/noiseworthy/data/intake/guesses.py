@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._tables import MOST
 from noiseworthy.data.intake.common import Common, common_range
 from noiseworthy.data.schema.stated import QUESTION
 from noiseworthy.data.schema.values import GAPS, NO, YES, columns_of, days, key, numbers
@@ -137,7 +138,7 @@ class _Cells:
     """The distinct cells of a column as text, how often each occurs, and how many are gaps.
 
     Numbers with points between thousands are as they are to be written, without. `counting` says that the
-    cells are whole numbers which go up by one from record to record.
+    cells are whole numbers which go up by one from record to record; `none` are gaps that are that word.
     """
 
     texts: Counter[str]
@@ -145,6 +146,7 @@ class _Cells:
     codes: list[str]
     thousands: bool
     counting: bool
+    none: list[str]
 
     @classmethod
     def of(cls, values: NDArray) -> _Cells:
@@ -157,7 +159,8 @@ class _Cells:
         gaps = [text for text in counted if text.lower() in GAPS]
         codes = [text for text in counted if text.lower() in _CODES]
         lost = sum(counted.pop(text) for text in (*gaps, *codes))
-        return cls(counted, lost, codes, thousands, _counts(values))
+        words = [text for text in gaps if text.lower() == "none"]
+        return cls(counted, lost, codes, thousands, _counts(values), words)
 
     @property
     def among_numbers(self) -> bool:
@@ -175,7 +178,7 @@ class _Cells:
 
     @property
     def strange(self) -> bool:
-        """Whether some are no numbers."""
+        """Whether some are no numbers that a range may hold."""
         return len(self._read) < len(self.texts)
 
     @property
@@ -186,7 +189,7 @@ class _Cells:
     @cached_property
     def _read(self) -> dict[str, float]:
         found = numbers(np.array([*self.texts], object)).tolist()
-        return {text: number for text, number in zip(self.texts, found, strict=True) if np.isfinite(number)}
+        return {text: number for text, number in zip(self.texts, found, strict=True) if abs(number) <= MOST}
 
     @property
     def whole(self) -> bool:
@@ -228,7 +231,10 @@ def _label(name: str, cells: _Cells) -> Guess:
     if not amount:
         several = len(cells.texts) > 2
         why = "all classes, in their order" + ("; or { no = [0], yes = [1, 2] } of several values" * several)
-        return Guess(name, {"role": "label"}, {"classes": cells.in_order}, why)
+        why += "; none is one where it stands among them, else a gap" * bool(cells.none)
+        # beside words it is a class, beside numbers what Python writes of a gap
+        classes = sorted([*cells.texts, *cells.none]) if cells.strange else cells.in_order
+        return Guess(name, {"role": "label"}, {"classes": classes}, why + _hint(cells) * cells.strange)
     if (known := _common(name, cells)) is not None:
         return Guess(name, {"role": "label", "range": [known.least, known.most]}, why=_confirm(known, cells))
     why = "least and most that it can be; clipped to it"
@@ -248,14 +254,16 @@ def _feature(name: str, cells: _Cells) -> Guess:
     if (found := _date(name, cells)) is not None:
         return found
     if not cells.several:
-        why = f"free text, or almost as many values as rows{_written_otherwise(cells)}"
+        why = f"free text, or almost as many values as rows{_hint(cells)}"
         return Guess(name, {"kind": "left-out"}, why=why)
-    why = f"all values, as the code book lists them{_written_otherwise(cells)}"
+    why = f"all values, as the code book lists them{_hint(cells)}"
     return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
 
 
-def _written_otherwise(cells: _Cells) -> str:
+def _hint(cells: _Cells) -> str:
     """How cells of text would be written to be days or numbers, where they seem to be meant so."""
+    if not cells.among_numbers and cells.mostly(~np.isnan(numbers(np.array([*cells.texts], object)))):
+        return f"; of numbers beyond {MOST:g}, write them in a larger unit"
     if cells.mostly(np.any(np.isfinite([*cells.days.values()]), axis=0)):
         return "; of dates, write all in one form, such as 2024-12-31"
     if cells.mostly(np.array([bool(DECIMAL.fullmatch(text)) for text in cells.texts])):

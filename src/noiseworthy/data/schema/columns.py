@@ -184,8 +184,11 @@ class NumberColumn(Feature):
         with np.errstate(over="ignore"):
             gap |= np.isin(found, numbers(np.array(self.gaps, object)).astype(kind))
         if (limits := self.limits) is None:
-            as_they_are = typed and not self.center and self.step == 1
-            return Reading.of(values if as_they_are else (found - self.center) / (self.step or 1), gap)
+            if self.center or self.step != 1:
+                return Reading.of((found - self.center) / (self.step or 1), gap)
+            if not typed:  # text that a frame takes for truth values is what they are
+                found[lost] = places(keys(values[lost := np.isnan(found)]), {"False": 0, "True": 1})
+            return Reading.of(values if typed else found, gap)
         first, last = self._ends(limits)
         clipped, outside = within(found, limits)
         scaled = 2 * (self._transformed(clipped) - first) / (last - first) - 1

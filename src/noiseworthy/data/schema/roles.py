@@ -141,9 +141,6 @@ class Label(Column):
     range: Ends | None = None
     """Least and greatest number, public, to which others are clipped; planning takes its size from it."""
 
-    remedy_of_gaps: ClassVar[str] = "drop those records"
-    """What to do about missing values."""
-
     @model_validator(mode="before")
     @classmethod
     def _written_short(cls, stated: Any) -> Any:
@@ -193,6 +190,12 @@ class Label(Column):
         """What to do about other values."""
         drop = "drop those records"
         return f"mend them, or {drop}" if self.classes is None else f"state all classes, or {drop}"
+
+    @property
+    def remedy_of_gaps(self) -> str:
+        """What to do about missing values."""
+        words = "" if self.classes is None else ", or list none, NA or null as a class where it is one"
+        return f"drop those records{words}"
 
     def read(self, values: NDArray) -> Reading:
         """Labels as numbers, shape (n, 1): the place of the class, or the number clipped to its range."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,6 +86,8 @@ class Schema(Table):
     """
 
     columns: Annotated[tuple[AnyColumn, ...], Field(strict=False)]
+    coded: ClassVar[str] = ""
+    """No column is to be kept from becoming numbers: cells are read one by one."""
 
     @model_validator(mode="before")
     @classmethod

@@ -357,9 +357,7 @@ class Gateway:
         try:
             kept = self.memories.recall(request.run, accepted.job.fresh_memory)
         except ValueError:
-            raise Declined(
-                "conflict", "the owner remembers this run otherwise; give the new run another name"
-            ) from None
+            raise Declined("conflict", "the owner remembers this run otherwise; rename the new run") from None
         if kept.release >= request.release:
             message = f"release {kept.release} of this run was made already; ask for a later one"
             raise Declined("conflict", message, kept.release + 1)
