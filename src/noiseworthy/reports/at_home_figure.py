@@ -106,9 +106,7 @@ def _gains(
             sizes[at], np.clip(least[at], -reach, reach), np.clip(most[at], -reach, reach), color=colour,
             alpha=alpha, linewidth=0.8, zorder=1,
         )  # fmt: skip
-        axes.scatter(
-            sizes[at], np.clip(gains[at], -reach, reach), 12, colour, linewidths=0, zorder=3 + abs(sign)
-        )
+        axes.scatter(sizes[at], np.clip(gains[at], -reach, reach), 12, colour, lw=0, zorder=3 + abs(sign))
     axes.axhline(0, color=INK, linewidth=0.8, zorder=2)
     setting_axis(axes, float(sizes.min()), float(sizes.max()))
     axes.set_ylim(-reach, reach)

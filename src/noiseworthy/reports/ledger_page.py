@@ -114,7 +114,8 @@ class DataSet:
         return [
             Key("lifetime epsilon", span((b.epsilon for b in budgets), lambda v: rounded_up(v, 6)),
                 f"delta {span((b.delta for b in budgets), rounded_up)} per {budgets[0].unit}"),
-            Key("spent at most", percent_up(most.spent), f"epsilon {rounded_up(_epsilon(most))}"),
+            Key("spent at most", percent_up(most.spent),
+                f"epsilon {rounded_up(epsilon_of(most.account, most.shares))}"),
             Key("epsilon left for a training", rounded_down(min(one.epsilon_left for one in self.clients)),
                 "of the client with least"),
             Key("runs", f"{len(runs):,}", count(len(self.clients), "client")),
@@ -217,10 +218,6 @@ def budgets_figure(one: DataSet) -> Figure:
     axes.xaxis.set_major_locator(MultipleLocator(0.25))
     percent_axis(axes.xaxis)
     return figure
-
-
-def _epsilon(one: Owned) -> float:
-    return epsilon_of(one.account, one.shares)
 
 
 def _down(part: float) -> str:
