@@ -300,6 +300,24 @@ def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record
     assert np.allclose(dots(spent)[:, 0], np.max(record["training"]["spent_epsilon"], axis=0))
 
 
+@pytest.mark.parametrize(("least", "many"), [(4e-3, False), (4e-6, True)])
+def test_budgets_far_apart_are_told_apart_and_from_0(make_record, times, least, many):
+    """On a linear axis all but the largest were at 0."""
+    record = times(make_record("full"), 5 if many else 1)
+    rows = record["plan"]["privacy"]["clients"]
+    for row, epsilon in zip(rows, np.geomspace(least, 4.0, len(rows)), strict=True):
+        row["epsilon"] = row["spent_epsilon"] = epsilon
+    record["training"] = None
+    axes = who_figure(view(record)).axes[1]
+    axis, across = (axes.yaxis, 1) if many else (axes.xaxis, 0)
+    places = axes.transLimits.transform(axes.transScale.transform(dots(axes)))[:, across]
+    assert np.all(np.diff(np.unique(places.round(6))) > 0.02)
+    assert 0.05 < places.min() < places.max() < 1.0
+    ticks = axis.get_majorticklocs()
+    assert ticks[0] == 0
+    assert 3 <= len(ticks) <= 7
+
+
 def test_many_clients_are_dots_in_the_order_of_their_budgets(make_record):
     record = make_record("many")
     _, spent = who_figure(view(record)).axes
