@@ -186,6 +186,19 @@ def test_what_ended_a_run_is_raised_and_told_to_all_whatever_a_callback_makes_of
     assert ended.value.__notes__ == ["Lost could not be told of it: ConnectionError('no server')"]
 
 
+def test_a_plan_is_kept_before_anybody_is_told_of_it(study, tmp_path):
+    """A tracker whose server is gone would take the minutes of a planning with it."""
+
+    class Gone(nw.Callback):
+        def on_plan(self, record, folder):
+            raise ConnectionError("no server")
+
+    with pytest.raises(ConnectionError, match="no server"):
+        nw.run(study, "kept", callbacks=[Gone()])
+    run = nw.run(study, "kept", plan=tmp_path / "kept" / "plan.json")
+    assert run.record.training is not None
+
+
 def test_a_run_has_ended_well_for_all_whatever_one_makes_of_its_end(study, tmp_path):
     class Full(nw.Callback):
         def on_end(self, run):

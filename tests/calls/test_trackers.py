@@ -99,6 +99,8 @@ def test_what_is_infinite_is_not_noted(study):
     run = nw.run(study, set={"privacy.mechanism": "none", "algorithm.step_size": 5.0}, callbacks=[noted])
     assert np.isinf(run.clients.spent_epsilon).all()
     assert "spent_epsilon" not in noted.closed[0][0]
+    assert set(noted.settings[0]) == PUBLISHED - {"epsilon", "delta"}, "what is stated does not hold"
+    assert nw.runs(run.folder).epsilon.tolist() == [np.inf]
 
 
 @pytest.mark.parametrize(

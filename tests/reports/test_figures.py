@@ -15,6 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from noiseworthy.reports import style
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
 from noiseworthy.reports.leaks import leak_figure
@@ -299,6 +300,24 @@ def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record
     assert np.allclose(dots(spent)[:, 0], np.max(record["training"]["spent_epsilon"], axis=0))
 
 
+@pytest.mark.parametrize(("least", "many"), [(4e-3, False), (4e-6, True)])
+def test_budgets_far_apart_are_told_apart_and_from_0(make_record, times, least, many):
+    """On a linear axis all but the largest were at 0."""
+    record = times(make_record("full"), 5 if many else 1)
+    rows = record["plan"]["privacy"]["clients"]
+    for row, epsilon in zip(rows, np.geomspace(least, 4.0, len(rows)), strict=True):
+        row["epsilon"] = row["spent_epsilon"] = epsilon
+    record["training"] = None
+    axes = who_figure(view(record)).axes[1]
+    axis, across = (axes.yaxis, 1) if many else (axes.xaxis, 0)
+    places = axes.transLimits.transform(axes.transScale.transform(dots(axes)))[:, across]
+    assert np.all(np.diff(np.unique(places.round(6))) > 0.02)
+    assert 0.05 < places.min() < places.max() < 1.0
+    ticks = axis.get_majorticklocs()
+    assert ticks[0] == 0
+    assert 3 <= len(ticks) <= 7
+
+
 def test_many_clients_are_dots_in_the_order_of_their_budgets(make_record):
     record = make_record("many")
     _, spent = who_figure(view(record)).axes
@@ -381,7 +400,8 @@ def test_the_hero_shows_prediction_and_measurement(make_record):
 
 
 @pytest.mark.full
-def test_strange_names_are_drawn_literally(make_record):
+def test_strange_names_are_drawn_literally(make_record, monkeypatch):
+    monkeypatch.setattr(style, "FAMILIES", ["DejaVu Sans"])
     record = make_record("full")
     record["federation"]["clients"] = ["$x_1$", "病院", "a\nb", "<b>", "%", "", "x" * 60, "{", "\\frac", "&"]
     record["federation"]["name"] = "$\\bad{"
@@ -390,6 +410,22 @@ def test_strange_names_are_drawn_literally(make_record):
     labels = [t.get_text() for t in who_figure(view(record)).axes[0].get_yticklabels()]
     assert labels[:4] == ["$x_1$", "□□", "a b", "<b>"]
     assert len(labels[6]) == 18
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_name_is_drawn_in_a_font_that_has_its_characters_or_the_figure_says_that_none_has(
+    known, make_record, monkeypatch
+):
+    """One of matplotlib's own stands for a font of Chinese, Japanese or Korean that a machine may have."""
+    families = ["DejaVu Sans", *(["STIXNonUnicode"] * known)]
+    monkeypatch.setattr(style, "FAMILIES", families)
+    monkeypatch.setitem(style.RC, "font.family", families)
+    record = make_record("full")
+    record["federation"]["clients"][0] = "\ue000"
+    figure = who_figure(view(record))
+    svg(figure, "who")
+    assert figure.axes[0].get_yticklabels()[0].get_text() == ("\ue000" if known else "□")
+    assert (figure.get_supxlabel() == "") == known
 
 
 def test_an_svg_takes_its_colours_and_ids_from_the_page(make_record):

@@ -41,6 +41,8 @@ def test_a_planned_study_is_no_plan_and_the_remedy_is_told(planned):
         nw.train(planned, federation, task)
     with pytest.raises(InvalidInput, match=r"seeds must be a list of whole numbers, got 3; write \[3\]"):
         nw.train(planned.plan, federation, task, seeds=3)
+    with pytest.raises(InvalidInput, match="got a Prepared and a function; prepared"):
+        nw.train(planned.plan, planned.prepared, lambda x: x)
 
 
 def test_tables_are_parsed_and_studies_opened_before(planned, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from noiseworthy.data import federate
+from noiseworthy.data import Federation, federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.clients import in_order
@@ -273,6 +273,19 @@ def test_a_model_for_another_kind_of_labels_is_refused(data, model, words, monke
     raw = {"federation": {"data": "digits", "clients": 2}, "privacy": {"mechanism": "none"}}
     raw["task"] = {} if model is None else {"model": model}
     with pytest.raises(ConfigError, match=words):
+        prepare(parse_study(raw))
+
+
+@pytest.mark.parametrize(("place", "who"), [((1, 2, 3), "client 1"), ((0, 1), "the test set")])
+@pytest.mark.parametrize("token", [5, -1])
+def test_tokens_that_the_model_does_not_know_are_refused_before_training(place, who, token, monkeypatch):
+    """They would train as the last token that it knows."""
+    tokens = np.ones((4, 6), np.int32)
+    held = Federation.from_clients([(tokens, tokens)] * 2, test=(tokens, tokens), classes=5, name="texts")
+    (held.x if len(place) > 2 else held.test_x)[place] = token
+    monkeypatch.setattr("noiseworthy.studies.prepare.open_data", lambda _: Opened(held, None))
+    raw = {"federation": {"data": "flat:texts"}, "privacy": {"mechanism": "none"}, "task": {"model": "lstm"}}
+    with pytest.raises(DataError, match=rf"{who} has the token {token} in record {place[-2] + 1}; .*0\.\.4,"):
         prepare(parse_study(raw))
 
 

@@ -12,6 +12,7 @@ from jax_privacy.clipping import clipped_grad
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Batch, LinearModel, Task, equinox_task, model_task
 from noiseworthy.tasks import make_task as built
+from noiseworthy.tasks.networks import check_fits
 
 N, FEATURES, CLASSES, ORDER = 23, 5, 3, {"l1": 1, "l2": 2}
 NORMS = pytest.mark.parametrize("norm", ORDER)
@@ -315,3 +316,19 @@ def test_outputs_of_several_arrays_are_scored_by_a_loss_of_the_user():
     )
     batch = make_batch()
     assert float(task.score(start(task), batch.x, batch.y).loss) == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "label", "classes", "outputs", "said"),
+    [
+        ("tokens", (4,), 9, (4, 5), r"return shape \(4, 9\), a number for each class .* got shape \(4, 5\)"),
+        ("dice", (4, 3), 2, (), r"return shape \(4, 3\) for one record .* got shape \(\) and the loss dice"),
+        ("logistic", (), 2, (2,), r"must return one number for one record .* got shape \(2,\)"),
+        ("logistic", (), 3, (3,), r"got shape \(3,\) and the loss logistic; take softmax"),
+    ],
+)
+def test_outputs_that_a_loss_would_take_for_others_are_refused(loss, label, classes, outputs, said):
+    """Labels that no output is for would train as none of them, and one number as that of every voxel."""
+    task = model_task(lambda w, x: jnp.zeros(outputs) + w, np.zeros(()), loss)
+    with pytest.raises(InvalidInput, match=said):
+        check_fits("it", task, np.zeros((1, 4), np.int32), np.zeros((1, *label), np.int32), classes)

@@ -185,6 +185,9 @@ def test_a_digest_is_taken_without_running_anything(write):
 
 BATCH_NORM = LINEN.replace("nn.Dense", "nn.BatchNorm(False)(nn.Dense").replace("x.ravel())", "x.ravel()))")
 NNX_DROPOUT = NNX.replace("self.dense =", "self.drop = nnx.Dropout(0.5, rngs=rngs)\n        self.dense =")
+RNN = "self.rnn = nnx.RNN(nnx.GRUCell(3, 6, rngs=rngs))"
+NNX_RNN = NNX.replace("self.dense =", RNN + "\n        self.dense =")
+NNX_RNN = NNX_RNN.replace("x.ravel()", "self.rnn(x, rngs=nnx.Rngs(0))[-1]")
 HAIKU_STATE = HAIKU.replace("hk.transform(", "hk.transform_with_state(")
 EQUINOX_STATE = """
 import equinox as eqx
@@ -198,6 +201,7 @@ def make(shape, classes):
     [
         (BATCH_NORM, "no state beside its parameters"),
         (NNX_DROPOUT, "no state beside its parameters"),
+        (NNX_RNN, "make an nnx.RNN with rngs=False, and call it with rngs=nnx.Rngs"),
         (HAIKU_STATE, "no state beside its parameters"),
         (EQUINOX_STATE, "no state beside its parameters"),
         (EQUINOX.replace("classes or 1", "classes + 2"), r"a number for each class.* got shape \(5,\)"),
@@ -212,6 +216,10 @@ def test_what_is_no_model_is_refused_by_name(source, said, write):
     with pytest.raises(InvalidInput, match=said) as refused:
         made(write(source))
     assert '[task] model = "my_module:make"' in str(refused.value)
+
+
+def test_a_recurrent_network_without_a_stream_of_draws_is_taken(write):
+    assert made(write(NNX_RNN.replace("rngs=rngs))", "rngs=rngs), rngs=False)"))).dimension > 0
 
 
 @pytest.mark.parametrize(

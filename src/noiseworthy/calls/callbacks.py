@@ -31,7 +31,7 @@ class Callback:
         """The share of planning that is done; a plan that is given is not planned again."""
 
     def on_plan(self, record: RunRecord, folder: Path) -> None:
-        """The record of the plan, before anything is trained, and the folder of the run."""
+        """The record of the plan, before anything is trained, and the folder of the run, which holds it."""
 
     def on_rounds(self, done: float) -> None:
         """The share of rounds that is done, after every evaluation."""

@@ -110,9 +110,9 @@ def runs(folder: Path | str) -> pd.DataFrame:
     """All runs at and below a folder, hidden folders left out, one row each, in the order of their folders.
 
     Returns:
-        `study`, `algorithm`, `epsilon` (the largest budget of a client), `rounds`, `accuracy` and
-        `accuracy_std` (over seeds), `loss`, `uploads` (of all clients together, the mean over seeds) and
-        `folder`.
+        `study`, `algorithm`, `epsilon` (the largest budget of a client, infinite without noise), `rounds`,
+        `accuracy` and `accuracy_std` (over seeds), `loss`, `uploads` (of all clients together, the mean over
+        seeds) and `folder`.
 
     Raises:
         DataError: a record that cannot be read.
@@ -130,12 +130,12 @@ COLUMNS = (
 
 def row_of(run: RunFolder) -> dict[str, Any]:
     """A run as one row of `runs`."""
-    record, training = run.record, run.record.training
+    record, training, told = run.record, run.record.training, run.record.plan.privacy
     accuracy = _last(training, "accuracy")
     return {
         "study": record.name,
         "algorithm": record.plan.algorithm,
-        "epsilon": max(client.epsilon for client in record.plan.privacy.clients),
+        "epsilon": max(client.epsilon for client in told.clients) if told.private else np.inf,
         "rounds": training.rounds[-1] if training else 0,
         "accuracy": accuracy.mean(),
         "accuracy_std": accuracy.std(),

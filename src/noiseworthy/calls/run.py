@@ -17,19 +17,11 @@ if TYPE_CHECKING:
 
 
 def run(
-    study: Path | str,
-    out: Path | str | None = None,
-    *,
-    seeds: int | Sequence[int] | None = None,
-    set: Changes | None = None,
-    resume: bool = False,
-    plan: Path | str | None = None,
-    data: Path | str | None = None,
-    budget_seconds: float | None = None,
-    ledger: Path | str | None = None,
-    lifetime_epsilon: float | None = None,
-    callbacks: Callback | Sequence[Callback] = (),
-) -> RunFolder:
+    study: Path | str, out: Path | str | None = None, *, seeds: int | Sequence[int] | None = None,
+    set: Changes | None = None, resume: bool = False, plan: Path | str | None = None,
+    data: Path | str | None = None, budget_seconds: float | None = None, ledger: Path | str | None = None,
+    lifetime_epsilon: float | None = None, callbacks: Callback | Sequence[Callback] = (),
+) -> RunFolder:  # fmt: skip
     """Plan a study, train it in simulation and write a run folder with model, record and report.
 
     Args:

@@ -57,15 +57,9 @@ def stated(
 
 
 def opened(
-    study: Study,
-    *,
-    data: Path | str | None = None,
-    plan: Path | str | None = None,
-    folder: Path | None = None,
-    resume: bool = False,
-    trains: bool = True,
-    deploys: bool = False,
-) -> Prepared:
+    study: Study, *, data: Path | str | None = None, plan: Path | str | None = None,
+    folder: Path | None = None, resume: bool = False, trains: bool = True, deploys: bool = False,
+) -> Prepared:  # fmt: skip
     """A study with its data, model and public facts.
 
     All that can be refused without a model or a planner is refused before these are loaded.

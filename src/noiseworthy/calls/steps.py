@@ -45,7 +45,6 @@ def trained(
     """The record of a training by a plan, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.studies.studies import train_in  # here, because deciding trains nothing
 
-    told.on_plan(view(made.record(name)), folder)
     seeds, rounds = made.prepared.study.training.seeds, made.plan.all_rounds
 
     def tell(curves: Curves) -> None:
@@ -54,4 +53,7 @@ def trained(
         if told.follows_curves:
             told.on_segment(done, curves_of(seeds, *curves))
 
-    return train_in(made, folder, name=name, resume=resume, ledger=ledger, on_curves=tell)
+    return train_in(
+        made, folder, name=name, resume=resume, ledger=ledger, on_curves=tell,
+        on_kept=lambda: told.on_plan(view(made.record(name)), folder),
+    )  # fmt: skip

@@ -63,16 +63,10 @@ class Sweep:
 
 
 def sweep(
-    study: Path | str,
-    over: Over,
-    out: Path | str | None = None,
-    *,
-    seeds: int | Sequence[int] | None = None,
-    set: Changes | None = None,
-    data: Path | str | None = None,
-    budget_seconds: float | None = None,
+    study: Path | str, over: Over, out: Path | str | None = None, *, seeds: int | Sequence[int] | None = None,
+    set: Changes | None = None, data: Path | str | None = None, budget_seconds: float | None = None,
     on_progress: OnVariant = lambda done, what: None,
-) -> Sweep:
+) -> Sweep:  # fmt: skip
     """Train a study for every choice of values, a run folder each; after a kill the same call goes on.
 
     Variants that are done are kept, and one that was trained when it ended goes on from its checkpoint. More

@@ -29,15 +29,12 @@ def audit_figure(audit: AuditRecord) -> Figure:
     return figure
 
 
-def _named(one: AuditedPart, text: str) -> str:
-    return text if one.name == "training" else f"{one.name.capitalize()}: {text[0].lower()}{text[1:]}"
-
-
 def _scores(axes: Axes, audit: AuditRecord, one: AuditedPart) -> None:
     """How often each score came, with and without the canary."""
     wrong = 100 * one.errors / one.trials
+    the = "The" if one.name == "training" else f"{one.name.capitalize()}: the"
     head(
-        axes, _named(one, f"The attacker is wrong {wrong:.1f} % of the time"),
+        axes, f"{the} attacker is wrong {wrong:.1f} % of the time",
         f"share of {one.trials:,} trials; guessing is wrong half of the time",
         "log-likelihood ratio of all uploads of a client",
     )  # fmt: skip

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, shortened_apart
@@ -14,6 +13,7 @@ from noiseworthy.methods.phrases import clients_of
 from noiseworthy.reports.findings import most_spent
 from noiseworthy.reports.marks import name_marks
 from noiseworthy.reports.resources import bill_of
+from noiseworthy.reports.scales import amount_axis
 from noiseworthy.reports.schedules import uploads_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
@@ -74,9 +74,7 @@ def _rows(
     axes.set_yticks(rows, [*map(drawable, shortened_apart(record.client_names))], parse_math=False)
     axes.tick_params("y", labelcolor=INK)
     axes.set_ylim(len(most) - 0.4, -0.6)
-    axes.set_xlim(0, 1.06 * max(most.max(), used.max()))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
-    _abbreviated(axes.xaxis, most.max())
+    amount_axis(axes.xaxis, np.vstack([most, used]), whole=title == "Uploads")
 
 
 def _steps(
@@ -92,19 +90,10 @@ def _steps(
     axes.step(shown, most[order][shown], where="mid", color=INK, linewidth=1.2, zorder=4)
     axes.scatter(shown, used[order][shown], 8, PLAN, linewidths=0, zorder=3)
     axes.set_xlim(0, len(most) - 1)
-    axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    _abbreviated(axes.xaxis, len(most))
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
-    _abbreviated(axes.yaxis, most.max())
+    axes.xaxis.set_major_formatter("{x:,.0f}" if len(most) < 10_000 else EngFormatter(sep=""))
+    amount_axis(axes.yaxis, np.vstack([most, used]), whole=title == "Uploads")
     drawn = "" if len(shown) == len(most) else f" ({len(shown):,} of them drawn)"
     axes.set_xlabel(f"{len(most):,} clients in order{drawn}")
-
-
-def _abbreviated(axis: Axis, most: float) -> None:
-    """Large numbers with k, M or G, as traffic is written."""
-    if most >= 10_000:
-        axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from noiseworthy._wording import number
@@ -65,6 +65,27 @@ def setting_axis(axes: Axes, least: float, most: float) -> None:
     low, high = least / 1.25, max(most, 2 * least) * 1.25
     axes.set_xlim(low, high)
     _plain_ticks(axes.xaxis, low if least < 1 else max(low, 1), high)
+
+
+def amount_axis(axis: Axis, amounts: ArrayLike, *, whole: bool = False) -> None:
+    """Amounts from 0: beyond the least of them logarithmic where the largest is a hundred times as much."""
+    shown = np.asarray(amounts, float)
+    most, least = shown.max(), shown[shown > 0].min(initial=np.inf)
+    direction = "y" if axis is axis.axes.yaxis else "x"
+    if most < 100 * least:
+        axis.axes.set(**{f"{direction}lim": (0, 1.06 * most)})
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=whole))
+    else:
+        least = max(least, 1e-6 * most)
+        getattr(axis.axes, f"set_{direction}scale")("symlog", linthresh=least, linscale=0.3)
+        axis.axes.set(**{f"{direction}lim": (0, 1.3 * most)})
+        powers = np.arange(math.floor(math.log10(least)), math.ceil(math.log10(most)))
+        ticks = np.outer(10.0 ** powers[:: 1 + len(powers) // 5], (1, 3) if len(powers) < 4 else (1,))
+        axis.set_major_locator(FixedLocator([0.0, *ticks[ticks >= least]]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(_PLAIN)
+    if most >= 10_000:
+        axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _plain_ticks(axis: Axis, low: float, high: float) -> None:

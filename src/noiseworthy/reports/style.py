@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +16,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
+from matplotlib.font_manager import findfont, get_font, get_font_names
+from matplotlib.text import Text
 
 from noiseworthy._places import write_whole
 
@@ -47,9 +49,20 @@ WIDE = 7.4
 ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
 """The box of a text inside the picture, so that no line crosses it."""
 
+_EASTERN = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei",
+    "IPAexGothic", "NanumGothic", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei",
+    "Yu Gothic", "Malgun Gothic", "Arial Unicode MS",
+)  # fmt: skip
+FAMILIES = ["DejaVu Sans", *(name for name in _EASTERN if name in get_font_names())]
+"""Fonts in which characters are looked for: that of all figures, then others that are here."""
+_LOG = logging.getLogger("matplotlib.font_manager")
+# most of them have one weight, of which a user is to hear nothing
+_LOG.addFilter(lambda said: "font weight" not in said.msg or not {*_EASTERN}.intersection(said.args or ()))
+
 # a layout holds at the resolution that it was made for, that of PNGs: at others texts are rounded otherwise
 RC = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10.0, "text.color": INK,
+    "font.family": FAMILIES, "font.size": 10.0, "text.color": INK,
     "text.usetex": False, "figure.facecolor": PAPER, "figure.dpi": 180, "savefig.facecolor": "auto",
     "savefig.bbox": None, "axes.facecolor": PAPER, "axes.edgecolor": MUTED, "axes.linewidth": 0.6,
     "axes.labelcolor": MUTED, "axes.labelsize": 10.0, "axes.spines.top": False, "axes.spines.right": False,
@@ -85,14 +98,15 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def drawable(text: str) -> str:
-    """A text in one line, with a box for every character that the font does not have.
+    """A text in one line, with a box for every character that no font here has.
 
     Example:
         >>> drawable("ward\\n3 \\N{CJK UNIFIED IDEOGRAPH-4E00}")
         'ward 3 □'
     """
-    font = get_font(findfont("DejaVu Sans"))
-    return "".join(c if font.get_char_index(ord(c)) else "□" for c in " ".join(text.split()))
+    fonts = [get_font(findfont(name)) for name in FAMILIES]
+    line = " ".join(text.split())
+    return "".join(c if any(font.get_char_index(ord(c)) for font in fonts) else "□" for c in line)
 
 
 def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
@@ -144,5 +158,8 @@ def svg(figure: Figure, name: str) -> str:
 def _lay_out(figure: Figure) -> None:
     """Lay it out once and for all: with an engine left, "none" too, each output is drawn twice."""
     if (engine := figure.get_layout_engine()) is not None:
+        if any("□" in one.get_text() for one in figure.findobj(Text) if isinstance(one, Text)):
+            said = "□: in no font here; with Noto Sans CJK it is drawn"
+            figure.supxlabel(said, x=0.008, ha="left", color=MUTED, fontsize=9)
         engine.execute(figure)
         figure.set_layout_engine(None)

@@ -49,7 +49,8 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
         _fact(facts, "clip", f"{clipped_to(plan.written)}: {words.clipped(plan.written)}")
         _fact(facts, "step size", _step(plan))
         if weighting := plan.weighting:
-            _fact(facts, "weights", _weights(weighting))
+            by = "records and the precision of uploads" if weighting < 1 else "the precision of uploads alone"
+            _fact(facts, "weights", f"by {by}")
         if share := plan.averaging:
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     if record.study.get("deliver"):
@@ -73,10 +74,6 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
     for name, other in _others(plan).items():
         _fact(facts, name, other)
     return _panel("plan", plan.outcome, facts, _remarks(record, training=False))
-
-
-def _weights(weighting: float) -> str:
-    return "by records and the precision of uploads" if weighting < 1 else "by the precision of uploads alone"
 
 
 def training_panel(record: RunRecord) -> Panel | None:

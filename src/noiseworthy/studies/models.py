@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from noiseworthy.data import Federation
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.registry import table
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.class_weights import of_other_classes, shares_of
@@ -36,11 +38,13 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
 
     Raises:
         ConfigError: records that are to be seen against a mean that nobody told.
+        DataError: what `check_tokens` refuses.
         InvalidInput: a model of the user's own whose loss does not fit the records and labels.
     """
     facts = federation.record_shape, federation.classes, federation.most_weight
     if study.task.reference != [MEAN]:
         made = open_task(study, *facts)
+        check_tokens(federation, made)
         if is_own(study.task.model):
             from noiseworthy.tasks.networks import check_fits  # here, because linear models need none
 
@@ -54,6 +58,18 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
         raise ConfigError(f"{stated} is what a plan chooses; leave out how records are treated")
     unknown = (0.0,) * math.prod(federation.feature_shape)
     return seen_against(plain, bought.mean or unknown, bought.class_shares)
+
+
+def check_tokens(federation: Federation, task: Task) -> None:
+    """Refuse tokens that a language model does not know, by DataError: they would train as its last one."""
+    if (most := getattr(task, "vocabulary", None)) is None:
+        return
+    for who, x in (*zip(federation.clients, federation.x, strict=True), ("the test set", federation.test_x)):
+        if len(places := np.argwhere((x < 0) | (x >= most))):
+            raise DataError(
+                f"{who} has the token {x[*places[0]]} in record {places[0][0] + 1}; tokens must be whole "
+                f"numbers in 0..{most - 1}, for a model of {most} classes"
+            )
 
 
 def of_algorithm(study: Study, name: str) -> Study:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from noiseworthy.model.folder import NAME, check_replaceable
@@ -53,15 +54,10 @@ def plan(
 
 
 def train_in(
-    planned: Planned,
-    folder: Path,
-    *,
-    name: str,
-    resume: bool = False,
-    ledger: SharedLedger | None = None,
-    on_progress: Progress = lambda done: None,
-    on_curves: OnCurves = untold,
-) -> Record:
+    planned: Planned, folder: Path, *, name: str, resume: bool = False, ledger: SharedLedger | None = None,
+    on_progress: Progress = lambda done: None, on_curves: OnCurves = untold,
+    on_kept: Callable[[], None] = lambda: None,
+) -> Record:  # fmt: skip
     """Train a study by its plan in a run folder, which holds plan, ledger, checkpoint, model and record.
 
     Args:
@@ -72,6 +68,7 @@ def train_in(
         ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_progress: told the share of rounds done.
         on_curves: told after every evaluation what was reached so far.
+        on_kept: called once the plan lies in the folder, before anything is trained.
 
     Returns:
         The record; of a plan that does not train, without a training.
@@ -95,6 +92,7 @@ def train_in(
         # before the first release: a run that is killed at any moment after it is known by plan and study
         file.save(folder)
         save_record(record, folder)
+        on_kept()
         books = folder / LEDGER if ledger is None else ledger.path
         if not made.train:
             if buys(made):  # it was released while planning, whatever the plan made of it

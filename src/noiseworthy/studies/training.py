@@ -22,6 +22,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.checkpoints import fingerprint
+from noiseworthy.studies.models import check_tokens
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
@@ -81,13 +82,18 @@ def train(
     Raises:
         InvalidInput: a plan that does not train, or one that follows from a stage of another training; a
             folder where `jax.distributed` has joined processes, which train as one and in memory alone.
-        DataError: a federation of other sizes than the plan's.
+        DataError: a federation of other sizes than the plan's, or with tokens that the model does not know.
         ResumeError: a folder of another study or other records, without a checkpoint, or without its ledger.
         LedgerError: a ledger that cannot be written, or that disagrees with the run.
         BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, got a {type(plan).__name__}; of a Planned give its .plan")
+    if not isinstance(federation, Federation) or not isinstance(task, Task):
+        raise InvalidInput(
+            f"train needs a Federation and a task, got a {type(federation).__name__} and a "
+            f"{type(task).__name__}; prepared.trained() has both, equinox_task makes a module a task"
+        )
     if not np.iterable(seeds):
         raise InvalidInput(f"seeds must be a list of whole numbers, got {seeds!r}; write [{seeds!r}]")
     if folder is not None and jax.process_count() > 1:
@@ -97,6 +103,7 @@ def train(
     points = check.count("evaluations", evaluations)
     check_same_sizes(plan.problem, federation)
     check_fits("the task", task, federation.test_x, federation.test_y, federation.classes)
+    check_tokens(federation, task)
     check_begins(plan)
     folder = None if folder is None else Path(folder)
     mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)

@@ -153,27 +153,21 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     studies, left_out = entrants(prepared)
     bench = open_bench(prepared, for_owners=by_tuning(prepared))
     entries, refused = side_by_side(
-        bench,
-        [space_of(replace(prepared, study=one)) for one in studies],
-        treatments_of(prepared, bench),
-        seeds=planning.seeds,
-        seconds=seconds * (1 - _OUTLOOK),
-        on_progress=on_progress,
-    )
+        bench, [space_of(replace(prepared, study=one)) for one in studies], treatments_of(prepared, bench),
+        seeds=planning.seeds, seconds=seconds * (1 - _OUTLOOK), on_progress=on_progress,
+    )  # fmt: skip
     ranked = ranking(entries)
     chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
-    by_name = {one.algorithm.name: one for one in studies}
+    by_name, best = {one.algorithm.name: one for one in studies}, ranked[0][1]
+    treatment = best.found.result.winner.treatment
     return Advice(
         tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranked),
-        (*left_out, *refused),
-        None if chosen is None else chosen.name,
-        bench.facts.problem.n_clients,
-        None if chosen else _enough(bench, ranked[0][1], planning.seeds),
-        bench.sources,
-        *_named(bench.facts),
+        (*left_out, *refused), None if chosen is None else chosen.name, bench.facts.problem.n_clients,
+        None if chosen else clients_that_work(bench, best.space, treatment, seeds=planning.seeds),
+        bench.sources, *_named(bench.facts),
         None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
         "" if chosen is None else _for_owners(prepared, bench, chosen),
-    )
+    )  # fmt: skip
 
 
 def _named(facts: PublicFacts) -> tuple[str, str]:
@@ -190,10 +184,6 @@ def _for_owners(prepared: Prepared, bench: Bench, chosen: Entry) -> str:
         return ""
     home = at_home(bench, chosen.space, chosen.found.result.winner)
     return home_advice(home, numbers=bench.facts.classes is None)
-
-
-def _enough(bench: Bench, entry: Entry, seeds: int) -> int | None:
-    return clients_that_work(bench, entry.space, entry.found.result.winner.treatment, seeds=seeds)
 
 
 def _outlook(bench: Bench, chosen: Entry, ranked: list[tuple[int, Entry]], seconds: float) -> Outlook | None:

@@ -19,6 +19,7 @@ _MIXES = (
     "no state beside its parameters, because state mixes records (batch norm) or draws (dropout); use layers "
     "without it, such as group norm, and keep what never changes in a closure"
 )
+_RECURRENT = "; make an nnx.RNN with rngs=False, and call it with rngs=nnx.Rngs(0), of which it keeps none"
 
 
 def as_task(model: str, made: Any, shape: tuple[int, ...], classes: int | None, ridge: float) -> Task:
@@ -88,7 +89,8 @@ def _nnx(model: str, made: Any) -> tuple[Apply, Any]:
     from flax import nnx
 
     graph, params, rest = nnx.split(made, nnx.Param, ...)
-    _check_stateless(model, not jax.tree.leaves(rest))
+    recurrent = any(isinstance(part, nnx.RNN) for _, part in nnx.iter_graph(made))
+    _check_stateless(model, not jax.tree.leaves(rest), _RECURRENT if recurrent else "")
     return lambda params, x: nnx.merge(graph, params, rest)(x), params
 
 
@@ -100,6 +102,6 @@ def _haiku(model: str, made: Any, record: jax.Array) -> tuple[Apply, Any]:
     return made.apply, params
 
 
-def _check_stateless(model: str, fine: bool) -> None:
+def _check_stateless(model: str, fine: bool, remedy: str = "") -> None:
     if not fine:
-        raise InvalidInput(f'[task] model = "{model}" must have {_MIXES}')
+        raise InvalidInput(f'[task] model = "{model}" must have {_MIXES}{remedy}')

@@ -52,12 +52,9 @@ def without_padding(batch: Batch) -> Batch:
 
 
 def formed_sum(
-    loss: Callable[[Array, Array, Array], Array],
-    theta: Array,
-    parts: Batch,
-    clip_norm: Array | float,
+    loss: Callable[[Array, Array, Array], Array], theta: Array, parts: Batch, clip_norm: Array | float,
     norm: Norm,
-) -> Array:
+) -> Array:  # fmt: skip
     """Sum of the rows' gradients, each formed and clipped to C; parts in sequence, rows of a part at once.
 
     For rows that share nothing but the model.

@@ -64,6 +64,7 @@ class ModelTask:
         record_shape: shape of one record after `prepare`, or None where nobody said.
         one_by_one: whether single gradients are computed one after the other, never in a batch.
         names: of the parameters, each with how many numbers they are, in the order of theta.
+        vocabulary: number of tokens V where records hold tokens 0..V-1; None where nobody said.
     """
 
     outputs: Callable[[Array, Array], Array]
@@ -76,6 +77,7 @@ class ModelTask:
     record_shape: tuple[int, ...] | None = None
     names: tuple[tuple[str, int], ...] = ()
     one_by_one: bool = False
+    vocabulary: int | None = None
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")
@@ -204,14 +206,10 @@ class ModelTask:
 
 
 def model_task(
-    apply: Callable[[PyTree, Array], Array],
-    params: PyTree,
-    loss: str | Callable[[Array, Array], Array] = "softmax",
-    *,
-    ridge: float = 0.0,
-    chunk: int = CHUNK,
+    apply: Callable[[PyTree, Array], Array], params: PyTree,
+    loss: str | Callable[[Array, Array], Array] = "softmax", *, ridge: float = 0.0, chunk: int = CHUNK,
     record_shape: tuple[int, ...] | None = None,
-) -> ModelTask:
+) -> ModelTask:  # fmt: skip
     """A task from a pure function of parameters and one record.
 
     Args:
@@ -257,13 +255,9 @@ def model_task(
 
 
 def equinox_task(
-    module: Callable[[Array], Array],
-    loss: str | Callable[[Array, Array], Array] = "softmax",
-    *,
-    ridge: float = 0.0,
-    chunk: int = CHUNK,
-    record_shape: tuple[int, ...] | None = None,
-) -> ModelTask:
+    module: Callable[[Array], Array], loss: str | Callable[[Array, Array], Array] = "softmax", *,
+    ridge: float = 0.0, chunk: int = CHUNK, record_shape: tuple[int, ...] | None = None,
+) -> ModelTask:  # fmt: skip
     """A task from an equinox module that maps one record to its outputs; every float array is trained.
 
     Arguments, result and errors are those of `model_task`.
@@ -287,17 +281,20 @@ def check_fits(who: str, task: Any, x: Any, y: Any, classes: int | None) -> None
         return
     one = [(), (1,)]
     known = {"softmax": [(classes,)], "squared": one * (classes is None), "logistic": one * (classes == 2)}
+    known |= {"tokens": [(*y.shape[1:], classes)], "dice": [y.shape[1:]]}
     wanted = next(((name, fit) for name, fit in known.items() if task.loss == LOSSES[name]), None)
 
     def loss(theta: Array, record: Array, label: Array) -> Array:
         z = task.outputs(theta, task.prepare(record[None])[0])
         shape: Any = getattr(z, "shape", None)
         if wanted and shape not in wanted[1]:
-            said = "one number" if classes is None else f"shape ({classes},), a number for each class"
+            fit = next(iter(wanted[1]), (classes,))
+            said = f"shape {fit}" + ", a number for each class" * (fit[-1:] == (classes,))
+            said = "one number" if classes is None or fit == () else said
             found = f"a {type(z).__name__}" if shape is None else f"shape {shape}"
             raise InvalidInput(
                 f"{who} must return {said} for one record of shape {record.shape}, got {found} and the loss "
-                f"{wanted[0]}"
+                f"{wanted[0]}{'' if wanted[1] else '; take squared' if classes is None else '; take softmax'}"
             )
         return task.loss.value(z, label)
 

@@ -81,11 +81,8 @@ class Persons:
         """
         if x.ndim == 2:
             return self.task.prepare(x)
-        wanted = (self.most, self.features + 1)
-        if x.shape[1:] != wanted:
-            raise InvalidInput(
-                f"rows of persons must have shape (n, {wanted[0]}, {wanted[1]}), got {x.shape}"
-            )
+        if x.shape[1:] != (wanted := (self.most, self.features + 1)):
+            raise InvalidInput("rows of persons must have shape (n, {}, {}), got {}".format(*wanted, x.shape))
         records, shares = x[..., :-1], x[..., -1:]
         # copies of a person's first record where it has no more: of zeros a loss may be NaN (x over its norm)
         filled = jnp.where(shares > 0, records, records[:, :1])

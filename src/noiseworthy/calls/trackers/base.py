@@ -61,15 +61,15 @@ class Tracker(Callback):
 
 
 def settings_of(record: RunRecord) -> Settings:
-    """The plan of a run in single values, all of which its record publishes."""
-    plan, budgets = record.plan, record.plan.privacy.clients
+    """The plan of a run in single values, all of which its record publishes; no epsilon without noise."""
+    plan, budgets = record.plan, record.plan.privacy.clients if record.plan.privacy.private else []
     stated = {
         "study": record.name, "algorithm": plan.algorithm, "mechanism": plan.mechanism, "train": plan.train,
         "rounds": plan.rounds, "clients": len(plan.releases), "clients_per_round": plan.clients_per_round,
         "clip_norm": plan.clip_norm, "step_size": plan.step_size, "momentum": plan.momentum,
         "averaging": plan.averaging, "steering": plan.steering.gain if plan.steering else 0.0,
-        "epsilon": max(budget.epsilon for budget in budgets),
-        "delta": max(budget.delta for budget in budgets), "unit": plan.privacy.unit,
+        "epsilon": max((budget.epsilon for budget in budgets), default=None),
+        "delta": max((budget.delta for budget in budgets), default=None), "unit": plan.privacy.unit,
         "plan_digest": record.plan_digest, "version": record.version,
     }  # fmt: skip
     return {name: value for name, value in stated.items() if value is not None}

@@ -61,6 +61,7 @@ def _lstm(vocabulary: int, length: int, embedding: int, hidden: int, ridge: floa
         chunk=_CHUNK,
         form=partial(_tokens, length=length),
         record_shape=(length,),
+        vocabulary=vocabulary,
     )
 
 

@@ -58,13 +58,11 @@ def _apply(params: dict[str, nn.Layer], x: Array) -> Array:
     hidden, i = nn.channels_last(x, 2), 0
     for stage in _STAGES:
         for _ in stage:
-            hidden, i = _block(params[f"conv{i}"], params[f"norm{i}"], hidden), i + 1
+            conv, norm = params[f"conv{i}"], params[f"norm{i}"]
+            hidden = nn.convolve(conv["weight"], hidden) + conv["bias"]
+            hidden, i = jax.nn.relu(nn.group_norm(norm, hidden, _GROUPS)), i + 1
         hidden = nn.max_pool(hidden)
     return nn.dense(params["dense"], jnp.mean(hidden, axis=(0, 1)))
-
-
-def _block(conv: nn.Layer, norm: nn.Layer, x: Array) -> Array:
-    return jax.nn.relu(nn.group_norm(norm, nn.convolve(conv["weight"], x) + conv["bias"], _GROUPS))
 
 
 def _padded(x: Array, image: tuple[int, ...]) -> Array:
