@@ -130,9 +130,7 @@ class _Shape(NamedTuple):
 
 def _shape_of(loss: LinearLossName, record_norm: float | None, ridge: float, classes: int | None) -> _Shape:
     if record_norm is None or classes is None:
-        raise InvalidInput(
-            "analytic constants need a classifier and [task] feature_norm, the public bound on ||x||"
-        )
+        raise InvalidInput("analytic constants need a classifier and [task] feature_norm, a bound on ||x||")
     remedy = "analytic constants need strong convexity: set [task] ridge"
     mu = check.positive("ridge", ridge, remedy=remedy).item()
     start = 0.5 if loss == "hinge" else float(np.log(classes))

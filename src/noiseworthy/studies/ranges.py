@@ -44,9 +44,7 @@ def check_can_be_bought(study: Study) -> None:
             "none; state range = [least, most], or a mechanism with noise"
         )
     if privacy.sampling_rate < 1:
-        raise UnsoundClaim(
-            f"[columns] {names}: ranges cannot be bought beside Poisson batches; use sampling_rate = 1"
-        )
+        raise UnsoundClaim(f"[columns] {names}: Poisson batches buy no ranges; use sampling_rate = 1")
     if (shares := sum(_stated(one).share for one in columns.values())) >= 1:
         raise ConfigError(
             f"[columns] {names}: the shares of the budget that ranges cost must add up to less than 1, got "

@@ -211,9 +211,7 @@ def _head(folder: Path, ledger: Path) -> Head:
         ResumeError: a checkpoint without a ledger, or a ledger that is gone.
     """
     if (head := load_head(folder)) is None:
-        raise ResumeError(
-            f"the checkpoint of {folder} has no privacy ledger; train without --resume to start anew"
-        )
+        raise ResumeError(f"the checkpoint of {folder} has no privacy ledger; train without --resume")
     if not ledger.exists():
         raise ResumeError(
             f"{ledger} is missing, which holds what this run has spent; put it back, or start anew in "

@@ -91,9 +91,7 @@ def train(
     if not np.iterable(seeds):
         raise InvalidInput(f"seeds must be a list of whole numbers, got {seeds!r}; write [{seeds!r}]")
     if folder is not None and jax.process_count() > 1:
-        raise InvalidInput(
-            f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"
-        )
+        raise InvalidInput(f"only one may write, got {jax.process_count()} processes; leave out the folder")
     if not (seeds := [check.count("seeds", one, least=0, most=2**32 - 1) for one in seeds]):
         raise InvalidInput("seeds must be one or more, got none; each is of a training")
     points = check.count("evaluations", evaluations)
