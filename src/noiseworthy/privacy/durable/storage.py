@@ -160,9 +160,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     (mark,) = db.execute("PRAGMA application_id").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if mark == BACKUP:
-        raise LedgerError(
-            f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
-        )
+        raise LedgerError(f"{path} is a backup, from which nothing is paid; use noiseworthy ledger restore")
     if mark != APPLICATION and (mark or tables):
         told = "is no privacy ledger of this version; name another file, nothing was spent"
         raise LedgerError(f"{path} {told}")
