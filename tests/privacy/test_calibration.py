@@ -227,6 +227,16 @@ def test_a_poisson_budget_needs_a_delta():
         calibrated("gaussian", 1.0, 0.0, 3, relation="add-remove", rate=0.5)
 
 
+@pytest.mark.parametrize(
+    ("family", "relation", "rate"),
+    [("gaussian", "add-remove", 0.1), ("gaussian", "replace-one", 1.0), ("laplace", "replace-one", 1.0)],
+)
+def test_an_epsilon_that_no_accountant_tells_from_zero_is_refused_beside_a_delta(family, relation, rate):
+    """Searches for its noise ended in an overflow, or never."""
+    with pytest.raises(InvalidInput, match=r"epsilon must be at least 1e-12 .* got 1e-15; use more"):
+        calibrated(family, 1e-15, 0.1, 3, relation=relation, rate=rate)
+
+
 @pytest.mark.parametrize(("one", "other"), [("replace-one", "add-remove"), ("add-remove", "replace-one")])
 def test_relations_are_never_mixed(one, other):
     sensitivity = of_mean_gradient(1.0, [10], "l2", one)

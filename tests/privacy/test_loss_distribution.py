@@ -8,6 +8,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.privacy import loss_distribution
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.gaussian import gaussian_mu
@@ -116,6 +117,14 @@ def test_the_noise_of_full_batches(releases, epsilon, std):
 def test_poisson_refuses_a_delta_that_cut_tails_hide():
     with pytest.raises(InvalidInput, match=r"delta must be at least 1e-13 .* got 1e-20; use full batches"):
         poisson_gaussian_epsilon(1.0, 0.1, 10, 1e-20)
+
+
+def test_noise_too_loud_for_a_million_batches_is_refused_before_it_is_counted(monkeypatch):
+    monkeypatch.setattr(loss_distribution, "poisson_gaussian_loss", lambda *_: pytest.fail("it was made"))
+    with pytest.raises(
+        InvalidInput, match=r"at most 5e\+04 times what a record changes, got 1e\+08; use less"
+    ):
+        poisson_gaussian_epsilon(1e-8, 0.01, 1_000_000, 1e-5)
 
 
 def test_an_answer_that_moves_with_the_grid_is_refused():

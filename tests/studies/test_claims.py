@@ -17,7 +17,9 @@ from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.stages import Pilot
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.mechanisms import laplace_analysis
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
@@ -219,6 +221,23 @@ def test_what_was_bought_before_is_counted_for_persons_too(family, delta):
     assert claim_facts(more, 4)["persons"]["epsilon"] == pytest.approx(
         claim_facts(longer, 4)["persons"]["epsilon"]
     )
+
+
+def test_persons_of_many_budgets_take_the_law_of_few_clients(monkeypatch):
+    """Of clients that differ in epsilon alone, whoever is moved most and least: the others lie between."""
+    budget = PrivacyBudget.of(np.linspace(0.5, 3.0, 6), 1e-5, 6)
+    plan = queries_replies.stated(Problem(np.full(6, RECORDS), 4, budget, "laplace", CLIP), ROUNDS, 6, STEP)
+    own = replace(
+        plan.release, sensitivity=replace(plan.release.sensitivity, value=3 * plan.release.sensitivity.value)
+    )
+    every, asked = spent_epsilon(own, plan.releases, budget.delta), []
+    monkeypatch.setattr(
+        laplace_analysis,
+        "_epsilon",
+        lambda *of, told=laplace_analysis._epsilon: asked.append(of[1]) or told(*of),
+    )
+    assert claim_facts(plan, 3)["persons"]["epsilon"] == [every.min(), every.max()]
+    assert np.count_nonzero(asked) == 6 + 2  # six for the epsilon of one record
 
 
 def test_a_client_as_the_unit_covers_every_person_and_no_noise_covers_none():

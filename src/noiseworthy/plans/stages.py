@@ -146,8 +146,7 @@ class BoughtRanges(Stage):
             )
         if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
             raise UnsoundClaim(
-                f"what clients told was bought from another budget; state {self._stated} where budgets are "
-                "compared"
+                f"what clients told was bought from another budget; state {self._stated} to compare budgets"
             )
         return self._remaining
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import UnsoundClaim
+from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.amplification import check_sampling
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.gaussian_epsilon import SMALLEST_EPSILON
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
@@ -47,6 +48,9 @@ def unit_noise(
     law = law_of(family)
     used = check.counts("releases", check.per_client("releases", releases, budget.clients)).astype(float)
     check_sampling(sampling_rate, family, budget.relation)
+    least = np.where(budget.delta > 0, SMALLEST_EPSILON, 0.0)
+    if law.noisy and (few := budget.epsilon[budget.epsilon < least]).size:
+        raise InvalidInput(f"epsilon must be at least {max(least):g} with a delta, got {few[0]:g}; use more")
     return law.analysis.unit_noise(budget, used, sampling_rate, settled)
 
 
@@ -79,8 +83,7 @@ def calibrate(
         )
     if sensitivity.unit != budget.unit:
         raise UnsoundClaim(
-            f"sensitivity is of one {sensitivity.unit}, the budget protects one {budget.unit}; "
-            "use one unit for both"
+            f"sensitivity is of a {sensitivity.unit}, the budget of a {budget.unit}; use one unit for both"
         )
     law, size = law_of(family), sensitivity.value * unit_noise(family, budget, releases, sampling_rate)
     if not law.noisy:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.privacy.gaussian import SAFE_STEP, gaussian_delta, rounded_down
 
-_SMALLEST_EPSILON = 1e-12
+SMALLEST_EPSILON = 1e-12
 
 
 def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(reached) - np.log(delta)) * reached / slope
         step = np.where(moving & np.isfinite(step), step, 0.0)
-        epsilon = np.maximum(epsilon + step, _SMALLEST_EPSILON)
+        epsilon = np.maximum(epsilon + step, SMALLEST_EPSILON)
         moving &= np.abs(step) > SAFE_STEP * epsilon
         if not moving.any():
             break

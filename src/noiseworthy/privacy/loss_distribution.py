@@ -30,6 +30,7 @@ _ROUGH_GRID = 1e-2  # of a figure, likewise
 _TRUST = 1e-3
 _SMALLEST_DELTA = 1e-14  # the library's tails are cut at 1e-15 and counted as certain loss
 _ROUNDING = 1e-16  # of a tail, for every release
+_LEAST_GRID = 1e-15  # for every release: masses round by some 1e-13 / grid, which compose to e^100 here
 _MOST_POINTS = 2_000_000
 """Of a distribution: some seconds and a gigabyte for each of the dozen that a calibration asks for."""
 
@@ -57,14 +58,18 @@ def poisson_gaussian_epsilon(
 
     Source: docs/theory/accounting.md#subsampled-records; dominating pair of Zhu, Dong & Wang 2022.
     """
-    if delta < (smallest := releases * _SMALLEST_DELTA):
+    if delta < (low := releases * _SMALLEST_DELTA):
         raise InvalidInput(
-            f"delta must be at least {smallest:g} for {releases} Poisson batches, got {delta:g}; "
-            "use full batches"
+            f"delta must be at least {low:g} for {releases} Poisson batches, got {delta:g}; use full batches"
         )
 
     def at(grid: float) -> float:
         _check_size(ratio, sampling_rate, grid)
+        if grid < (finest := releases * _LEAST_GRID):
+            raise InvalidInput(
+                f"noise of {releases} Poisson batches must be at most {grid / finest / ratio:.2g} times "
+                f"what a record changes, got {1 / ratio:.2g}; use less noise, fewer batches, or full ones"
+            )
         one = poisson_gaussian_loss(ratio, sampling_rate, grid)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

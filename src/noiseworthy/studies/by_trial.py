@@ -154,8 +154,7 @@ def _check(prepared: Prepared) -> None:
         raise ConfigError(NOTHING_TO_TRY)
     if tells_clients_apart(study):
         raise ConfigError(
-            "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
-            "heterogeneity say"
+            "trials ask all clients alike; state clip_norm and step_size to ask by budget or heterogeneity"
         )
     method(study.algorithm.name).check(prepared.question, study.algorithm)
 

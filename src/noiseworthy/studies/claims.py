@@ -77,12 +77,15 @@ def _persons(plan: Plan, records: int) -> dict[str, Any] | None:
     if not plan.problem.law.noisy or (times > 1 and plan.sampling_rate < 1):
         return None
     before = [(_moved(one, times), k) for one, k in plan.before]
-    own, used = plan.release and _moved(plan.release, times), plan.releases
+    own, delta = plan.release and _moved(plan.release, times), plan.budget.delta
+    rows = np.column_stack([_rows(plan), -delta])
+    who = [*_greatest(rows, 0.0), *_greatest(-rows, 0.0)]  # all others spend something between
+    used = np.where(np.isin(np.arange(len(delta)), who), plan.releases, 0)
     if before:
-        spent = spent_with_pilot(before, own, used, plan.budget.delta)
+        spent = spent_with_pilot(before, own, used, delta)
     else:
-        spent = np.zeros(len(used)) if own is None else spent_epsilon(own, used, plan.budget.delta)
-    return {"records": records, "epsilon": _ends(spent)}
+        spent = np.zeros(len(used)) if own is None else spent_epsilon(own, used, delta)
+    return {"records": records, "epsilon": _ends(spent[who])}
 
 
 def _moved(release: Release, times: int) -> Release:
@@ -120,13 +123,21 @@ def _kinds(plan: Plan, mu: NDArray[np.float64]) -> list[int]:
     """Clients of whom one is told apart best: who releases most often or is moved most, of all alike one."""
     if _composes(plan):
         return [int(np.argmax(mu))]
+    return _greatest(_rows(plan), _LAST_BITS)
+
+
+def _rows(plan: Plan) -> NDArray[np.float64]:
+    """How often each client makes each release, and how far that is moved, shape (N, 2 releases)."""
     columns = [row for one, k in _parts(plan) for row in (k, np.where(k > 0, one.shift, 0.0))]
-    rows = np.array(columns, float).T
+    return np.array(columns, float).reshape(-1, len(plan.releases)).T
+
+
+def _greatest(rows: NDArray[np.float64], slack: float) -> list[int]:
+    """Rows of which some one is no less in any column than any other row, but for a relative slack."""
     _, first = np.unique(rows, axis=0, return_index=True)
-    # whoever releases no less often and is moved no less by each release is told apart no less well
     kept: list[int] = []
     for who in first[np.argsort(-rows[first].sum(axis=1), kind="stable")]:
-        if not kept or not np.any(np.all(rows[kept] >= rows[who] * (1 - _LAST_BITS), axis=1)):
+        if not kept or not np.any(np.all(rows[kept] >= rows[who] - slack * np.abs(rows[who]), axis=1)):
             kept.append(int(who))
     return kept
 

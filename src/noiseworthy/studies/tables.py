@@ -213,9 +213,7 @@ class Study(Table):
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
     claim: ClaimTable = ClaimTable()
-    deliver: DeliverTable = Field(
-        default=DeliverTable(), exclude_if=lambda delivered: delivered == DeliverTable()
-    )
+    deliver: DeliverTable = Field(default=DeliverTable(), exclude_if=lambda table: table == DeliverTable())
 
     _folder: Path = PrivateAttr(default=Path())
 
