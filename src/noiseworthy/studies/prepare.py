@@ -244,7 +244,9 @@ def prepare(study: Study | Path | str, opened: Opened | None = None) -> Prepared
     if table.data is None:
         sizes = check.counts("[federation] sizes", table.sizes or [], remedy="one entry per client")
         if study.task.dimension is None:
-            raise ConfigError("[task] dimension is missing; sizes alone do not tell the number of parameters")
+            raise ConfigError(
+                "[task] dimension is missing; planning from sizes alone needs the number of parameters"
+            )
         study.privacy.whom.check_cohort(len(sizes))
         return Prepared(study, None, None, sizes, check.count("[task] dimension", study.task.dimension))
     federation, ranges = open_data(study) if opened is None else opened
