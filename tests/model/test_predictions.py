@@ -239,6 +239,17 @@ def test_tokens_that_the_model_does_not_know_are_refused(token, said):
         model.predict([[0.0, 1, token, 3]])
 
 
+def test_a_model_of_ones_own_may_know_more_tokens_than_classes():
+    """A tagger, which trained on them and could predict nothing."""
+    table = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
+    task = model_task(lambda theta, x: theta[x], table, loss="tokens")
+    model = Model(Kept(described({"model": "own:tagger"}, (3,), 2, label_shape=[3]), table.reshape(-1)), task)
+    wanted = [f"class {one}" for one in table[[8, 0, 5]].argmax(axis=1)]
+    assert model.predict([[8, 0, 5]]).tolist() == [wanted]
+    with pytest.raises(DataError, match=r"tokens must be whole numbers, got -1"):
+        model.predict([[8, 0, -1]])
+
+
 def test_many_records_are_predicted_in_parts(monkeypatch):
     model, x = model_of({"model": "softmax"}, (5,), 3), np.random.default_rng(0).normal(size=(10, 5))
     whole = model.predict_proba(x)

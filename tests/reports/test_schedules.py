@@ -133,7 +133,9 @@ def test_every_paper_keeps_its_symbols(make_record):
 
 
 def test_what_is_clipped_is_named_by_its_mode(make_record):
-    assert clipped(make_record("full")["plan"]) == "each record's gradient"
+    plan = make_record("full")["plan"]
+    assert clipped(plan) == "each record's gradient"
+    assert clipped({**plan, "privacy": {**plan["privacy"], "unit": "person"}}) == "each person's gradient"
     assert "whole batch is clipped" in clipped(make_record("local_steps")["plan"])
     assert clipped(make_record("coins")["plan"]) == ("the client's whole update is clipped (mode D)")
     in_each = clipped(make_record("noised_steps")["plan"])

@@ -82,6 +82,8 @@ def test_proxies_that_disagree_are_said_to(bench, space_of):
     assert not any("disagree" in note for note in agreed)
     assert any("Warning: the public data sets disagree" in note and "30%" in note for note in odd)
     assert not any("disagree" in n for n in planned(bench, space, result_of(0.5, (0.1, 0.0))).plan.notes)
+    alone = planned(Bench(bench.facts, ["wine"]), space, result_of(0.5, (0.3,))).plan.notes
+    assert any("Warning: on public data this choice" in note and "30%" in note for note in alone)
 
 
 def test_a_plan_that_ran_out_of_time_says_so(bench, space_of):

@@ -98,7 +98,7 @@ def clipped_to(plan: Record) -> str:
 
 def gradients_clipped(plan: Record) -> str:
     """What the clip of one reply applies to."""
-    return "each record's gradient"
+    return f"each {plan['privacy']['unit']}'s gradient"
 
 
 def clipped_by_mode(plan: Record) -> str:

@@ -315,7 +315,7 @@ class Model:
         if self.loss == "tokens":
             with np.errstate(invalid="ignore"):
                 tokens = x.astype(np.int32)
-            last = len(self.classes or ()) - 1
+            last = (getattr(self.task, "vocabulary", None) or 2**31) - 1  # of an own model nobody said
             if len(strange := x[(tokens != x) | (tokens < 0) | (tokens > last)]):
                 raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; give 0 to {last}")
             return tokens
