@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,6 +21,8 @@ from noiseworthy.plans.plan import Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.durable.reading import read_ledger
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.studies import training
@@ -29,10 +32,12 @@ from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.sweep_tables import CompareTable
 from noiseworthy.studies.training import train
 from noiseworthy.sweeps import compare as comparing
 from noiseworthy.sweeps.compare import Cell, Comparison, compare, grid_of, search_epsilon
+from noiseworthy.tasks import model_task
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,
@@ -142,6 +147,17 @@ def test_another_federation_than_planned_is_refused(prepared, plan):
     federation, task = prepared.trained()
     with pytest.raises(DataError, match="plan again, because noise depends on them"):
         train(plan, federation.take_records(5), task)
+
+
+def test_a_loss_that_is_nan_from_the_start_is_refused_before_it_costs_anything(prepared, plan, tmp_path):
+    """Every gradient counted as zero: the whole budget was spent, and the model was the start."""
+    federation = prepared.trained()[0]
+    broken = model_task(lambda theta, x: jnp.sqrt(x @ theta["w"] - 1.0), {"w": np.zeros((4, 3), np.float32)})
+    plan = replace(plan, problem=replace(plan.problem, dimension=broken.dimension))
+    with pytest.raises(InvalidInput, match=r"loss on test records is nan before training.*nothing was spent"):
+        train(plan, federation, broken, [0], folder=tmp_path)
+    with read_ledger(tmp_path / LEDGER) as books:
+        assert sum(line.spent for line in statement(books)) == 0
 
 
 # Compare ------------------------------------------------------------------------------------------------

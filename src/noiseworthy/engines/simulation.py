@@ -143,7 +143,8 @@ def simulate(
 
     Raises:
         BudgetExceeded: a schedule that asks a client beyond `planned`; before anything runs.
-        InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
+        InvalidInput: no algorithm, different numbers of algorithms and seeds, more rounds than planned, or a
+            loss that is nan before the first.
     """
     planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     lasts = [int(evaluate_at[-1])] * len(seeds) if ends is None else ends.tolist()
@@ -174,6 +175,11 @@ def simulate(
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
         done = _record(done, int(stop), states, memory, ledgers, score)
+        if stop == 0 and len(shards.test_y) and np.any(np.isnan(done.loss)):
+            raise InvalidInput(
+                "the loss on test records is nan before training, and gradients of it teach nothing; mend the "
+                "model or its loss (nothing was spent)"
+            )
         on_segment(done)
         if isinstance(memory, ClientMemories):
             memory.settle()
