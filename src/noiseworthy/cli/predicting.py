@@ -41,7 +41,7 @@ def predict(
         raise DataError(f"{records} holds no records to predict")
     added = _predicted(model, given, str(records))
     if twice := [name for name in added if name in table.columns]:
-        raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
+        raise DataError(f"{records} has a column {twice[0]!r} already; leave it out, or rename it")
     table = table.assign(**added)
     with writing(out_file, "name another with -o"), whole(out_file) as draft:
         try:

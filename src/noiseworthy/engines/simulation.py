@@ -177,8 +177,8 @@ def simulate(
         done = _record(done, int(stop), states, memory, ledgers, score)
         if stop == 0 and len(shards.test_y) and np.any(np.isnan(done.loss)):
             raise InvalidInput(
-                "the loss on test records is nan before training, and gradients of it teach nothing; mend the "
-                "model or its loss (nothing was spent)"
+                "the loss on test records is nan before training, and gradients of it teach nothing; mend "
+                "the model or its loss (nothing was spent)"
             )
         on_segment(done)
         if isinstance(memory, ClientMemories):
