@@ -25,6 +25,7 @@ from noiseworthy.data.scenes import scenes
 from noiseworthy.methods.space import Grid
 from noiseworthy.privacy import loss_distribution
 from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.reports import style
 from noiseworthy.trials import race, spaces, stand_ins
 
 settings.register_profile("same examples", deadline=None, derandomize=True)
@@ -180,13 +181,14 @@ def drawn() -> None:
 
 @pytest.fixture(autouse=True)
 def blank(request, monkeypatch):
-    """Of commands and studies figures are made and not drawn, nine tenths of a short command."""
+    """Of commands and studies figures are made, not laid out nor drawn, nine tenths of a short command."""
 
     def saved(self: Figure, file: IO[Any], *, format: str, **_: Any) -> None:
         file.write(b"" if format == "png" else "<svg></svg>")
 
     if _OF_STUDIES & {parent.name for parent in request.path.parents} and "drawn" not in request.fixturenames:
         monkeypatch.setattr(Figure, "savefig", saved)
+        monkeypatch.setattr(style, "_lay_out", lambda figure: None)
 
 
 _OF_STUDIES = {"cli", "studies", "calls"}

@@ -97,15 +97,15 @@ def on_a_lattice(shift: float, releases: int, delta: float, points: int = 64) ->
     length = 1 << int(2 * reach / step + 8 * points).bit_length()
     start = np.zeros(length)
     start[np.arange(-points, points + 1) % length] = weights
-    power = np.fft.irfft(np.fft.rfft(start) ** releases, length)
-    centre = round(mean / step)
-    place = centre - length // 2 + (np.arange(length) - centre + length // 2) % length
-    losses = step * place
+    least = round(mean / step) - length // 2
+    losses = step * np.arange(least, least + length)
+    power = np.roll(np.fft.irfft(np.fft.rfft(start) ** releases, length), -least)
 
     def log_delta(epsilon: float) -> float:
-        above = losses > epsilon
-        excess = -np.expm1(epsilon - losses[above]) * np.exp(-tilt * (losses[above] - epsilon))
-        return releases * log_scale - tilt * epsilon + math.log(max(excess @ power[above], 1e-200))
+        first = np.searchsorted(losses, epsilon, side="right")
+        above = losses[first:] - epsilon
+        excess = -np.expm1(-above) * np.exp(-tilt * above)
+        return releases * log_scale - tilt * epsilon + math.log(max(excess @ power[first:], 1e-200))
 
     high = min(mean + reach / 3, releases * shift * (1 - 1e-12))
     low = high

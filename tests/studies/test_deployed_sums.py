@@ -148,8 +148,9 @@ def losing(names: set[str], kind: str, numbers: list[int], lost: set[int]) -> Al
     """Replies of a kind are lost, of some owners in the sums of some numbers."""
 
     def altered(name: str, reply: bytes) -> bytes:
-        gone = name in names and kind_of(reply) == kind and numbers[-1] in lost
-        return b"" if gone else reply
+        if name in names and kind_of(reply) == kind and numbers[-1] in lost:
+            raise GatewayError("lost on its way")
+        return reply
 
     return altered
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._jax import jax
 from noiseworthy.audit.canaries import ABSENT, PRESENT, Twin
 from noiseworthy.audit.watched import watched
 from noiseworthy.engines.simulation import Checkpoint, simulate
@@ -68,10 +69,8 @@ class Observations:
         others = np.take_along_axis(drawn, order[None, :, :fewest, None], axis=2)
         among, least = others.sum(axis=2, keepdims=True), others[:, :, :-1].sum(axis=2, keepdims=True)
         seen = np.where(places < fewest, among, drawn + least) / weights
-        size = release.hiding / release.mechanism.size
-        noise = self.noise * size[self.clients][..., None]
-        own = self.uploads - self.noise * self.residuals
-        return replace(self, uploads=own + seen, noise=noise)
+        noise = self.noise * (release.hiding / release.mechanism.size)[self.clients][..., None]
+        return replace(self, uploads=self.uploads - self.noise * self.residuals + seen, noise=noise)
 
 
 def observe(
@@ -87,8 +86,9 @@ def observe(
     """
     plan, width, tossed = twin.target.plan, twin.noise.shape[2], twin.target.release.sampling_rate < 1
     first, *others = worlds.astype(np.int32)
-    algorithm = watched(twin.algorithm, first, width, tossed)
-    algorithms = [algorithm, *(replace(algorithm, world=world) for world in others)]
+    leaves, shape = jax.tree.flatten(watched(twin.algorithm, first, width, tossed))
+    each = ([world if leaf is first else leaf for leaf in leaves] for world in (first, *others))
+    algorithms = [*map(shape.unflatten, each)]
     clients = np.sort(np.asarray(twin.algorithm.cohorts, np.int64), axis=1)
     asked = np.bincount(clients.ravel(), minlength=twin.clients)
     reached: list[Checkpoint] = []

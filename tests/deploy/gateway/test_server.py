@@ -191,13 +191,14 @@ def said_by(listener, path, user, group):
     """What a process of another user is told."""
     command = [sys.executable, "-c", ASKS, str(path), str(user), str(group)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    listener.settimeout(2.0)
-    try:
-        stream, _ = listener.accept()
-    except TimeoutError:
-        return process.communicate(timeout=30)[1].strip()
-    with stream:
-        server.answer(Sayings(), stream, Ending(), apart=True)
+    listener.settimeout(0.05)
+    while process.poll() is None:
+        try:
+            stream, _ = listener.accept()
+        except TimeoutError:
+            continue
+        with stream:
+            server.answer(Sayings(), stream, Ending(), apart=True)
     return process.communicate(timeout=30)[1].strip()
 
 

@@ -446,6 +446,7 @@ from noiseworthy.privacy.durable.storage import connected
 print("ready", flush=True)
 start, kept = float(sys.stdin.readline()), []
 for i in range(8):
+    time.sleep(max(start + i / 4 - 0.05 - time.time(), 0))
     while time.time() < start + i / 4:
         pass
     kept.append(connected(Path(sys.argv[1]) / f"{i}.sqlite"))
