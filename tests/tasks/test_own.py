@@ -196,6 +196,25 @@ def make(shape, classes):
 """
 
 
+DRAWN = PURE.replace(
+    "jnp.zeros((6, classes or 1))", "jnp.asarray(rng.normal(size=(6, classes)), jnp.float32)"
+)
+
+
+@pytest.mark.parametrize("seed", ["", "3"])
+def test_a_start_that_is_drawn_anew_at_each_call_is_refused(seed, write):
+    """The digest stayed, and two processes trained two models."""
+    drawn = f"    rng = np.random.default_rng({seed})\n    loss ="
+    source = "import numpy as np\n" + DRAWN.replace("    loss =", drawn)
+    if seed:
+        assert made(write(source)).dimension == 18
+        return
+    with pytest.raises(
+        InvalidInput, match=r"my_module:make\" starts elsewhere at each call.* from a fixed key"
+    ):
+        made(write(source))
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

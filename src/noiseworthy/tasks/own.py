@@ -20,7 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from noiseworthy._float32 import in_float32
+from noiseworthy._jax import jax
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.tasks.names import OWN
 
@@ -88,7 +91,13 @@ def _task(model: str, sources: Sources, shape: tuple[int, ...], classes: int | N
     try:
         # numbers that it draws are the same ones whatever a user has enabled
         with _served(sources), in_float32():
-            task = as_task(model, make(shape, classes), shape, classes, ridge)
+            task, again = (as_task(model, make(shape, classes), shape, classes, ridge) for _ in range(2))
+            starts = [np.asarray(one.initial(jax.random.key(0))) for one in (task, again)]
+            if not np.array_equal(*starts, equal_nan=True):
+                raise InvalidInput(
+                    f'[task] model = "{model}" starts elsewhere at each call, while its digest stays; draw '
+                    "its start from a fixed key, such as jax.random.key(0)"
+                )
             try_floats(task, shape)
             return task
     except UserError:
