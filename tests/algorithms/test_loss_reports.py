@@ -18,12 +18,14 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
 from noiseworthy.methods.dpfl_bcs.loss_reports import make
-from noiseworthy.methods.dpfl_bcs.two_stages import plan
+from noiseworthy.methods.dpfl_bcs.two_stages import plan, stage_before
+from noiseworthy.methods.registry import make as made_by
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.rounds import client_step
+from noiseworthy.studies.two_stages import estimation_of
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.batch import Batch
 
@@ -189,3 +191,42 @@ def test_uploads_carry_noise_that_the_engine_draws_for_no_other_purpose(first):
     gradient, loss = np.asarray(upload[:2]) / first.plan.noise[2], np.asarray(upload[-2:])
     assert not np.allclose(gradient, jax.random.normal(key, (2,)), rtol=1e-3)
     np.testing.assert_allclose(loss / first.losses.mechanism.size[2], jax.random.normal(key, (2,)), rtol=1e-3)
+
+
+def outcomes(generator, cohorts):
+    """Losses (4, 3, 2) that stage 1 may tell: usual ones, extremes, of one client alone, and with gaps."""
+    usual = generator.uniform(0, CAP, (*cohorts.shape, 2))
+    yield usual
+    for before in (0.0, CAP, -1e30, 1e30):
+        yield np.stack([np.full(cohorts.shape, before), usual[..., 1]], axis=2)
+    for whose in range(5):
+        yield np.where(cohorts[..., None] == whose, 1e9, 1) * usual
+    yield np.where(generator.random(cohorts.shape)[..., None] < 0.7, np.nan, usual)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_both_stages_as_they_run_cost_no_more_than_the_budget_whatever_is_told(family, relation):
+    """Counted anew by replies in the schedules and noise as drawn: 2C/n of gradients, Theta/n of losses."""
+    sizes, epsilon, delta = np.array([40, 90, 200, 500, 900]), np.array([0.2, 0.7, 1.0, 2.0, 5.0]), 1e-5
+    budget = PrivacyBudget.of(epsilon, delta if family == "gaussian" else 0.0, 5, relation)
+    made = plan(
+        Problem(sizes, FEATURES, budget, family, 0.7), KNOWN, rounds=20, clients_per_round=3,
+        estimation_rounds=4, loss_cap=CAP, step=StepSize(0.2),
+    )  # fmt: skip
+    first, counts = make(stage_before(made), TASK, 0), []
+    for losses in outcomes(np.random.default_rng(3), np.asarray(first.cohorts)):
+        told = estimation_of(made, np.asarray(first.cohorts), losses.astype(np.float32))
+        second = made_by(told.plan, TASK, 1)
+        once, later = (np.bincount(np.ravel(one.cohorts), minlength=5) for one in (first, second))
+        gradient = (2 if relation == "replace-one" else 1) * 0.7 / sizes
+        shifts = gradient / first.noise, CAP / sizes / first.loss_noise, gradient / second.noise
+        parts = [(k, np.where(k > 0, one, 0)) for k, one in zip((once, 2 * once, later), shifts, strict=True)]
+        counts.append(later)
+        if family == "laplace":
+            assert np.all(sum(k * one for k, one in parts) <= epsilon * (1 + 1e-6))
+            continue
+        mu = np.maximum(np.sqrt(sum(k * one**2 for k, one in parts)), 1e-3)
+        lost = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.sf(mu / 2 + epsilon / mu)
+        assert np.all(lost <= delta * (1 + 1e-5))
+    assert len(np.unique(counts, axis=0)) > 1, "stage 2 must follow what is told"

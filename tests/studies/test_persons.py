@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.owners import owner_tables, write_owner_files
 from noiseworthy.errors import ConfigError, DataError, UnsoundClaim
+from noiseworthy.methods.fedsgd_dpc.wire import WIRE
 from noiseworthy.privacy.durable.statement import statement
+from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.studies.audit import audit_study
@@ -441,6 +444,29 @@ def test_an_owners_own_table_is_rows_of_persons(deployment, folder):
     assert any(f"this owner ({len(own)} records)" in one.says for one in records.findings)
     sums = [len(of_one) for _, of_one in own.groupby("patient", sort=False)]
     np.testing.assert_array_equal((holding.x[..., -1] > 0).sum(axis=1), sums)
+
+
+def test_an_exchange_of_one_person_moves_an_owners_upload_by_two_clips_and_no_more(deployment, folder):
+    """However many records either has, wherever they stand in the owner's own table."""
+    owner, rng, totals = owner_of(deployment, folder), np.random.default_rng(0), []
+    own = frame().query("hospital == 'north'")
+    rest = own[own.patient != "P20"].to_dict("records")
+    for name, records, ill in (("P20", 3, "yes"), ("Q", 1, "no"), ("Q", 2, "no"), ("Q", 3, "no")):
+        table = [*rest]
+        for place in rng.integers(0, len(rest), records):
+            table.insert(place, {"ill": ill, "hospital": "north", "patient": name, "age": 80.0})
+        pd.DataFrame(table).to_csv(folder / "north.csv", index=False)
+        held = FederationTable(data=str(folder / "north.csv"), clients=1)
+        holding = Holding.load(held, "north", owner.rows)
+        task = holding.task(deployment.prepared.study.task)
+        theta = np.zeros(task.dimension, np.float32)
+        request: Any = SimpleNamespace(theta=theta, mechanism="gaussian", clip_norm=0.1, noise=1e-3)
+        job = WIRE.job(request, WIRE.table(), task, holding.size)
+        rows = job.rows(holding.batch(task))
+        totals.append(clipped_sum(rows, 0.1, "l2", job.total.mechanism.grid))
+        assert holding.size == own.patient.nunique()
+    apart = [np.linalg.norm(totals[0] - one) * job.total.mechanism.grid.spacing for one in totals[1:]]
+    assert all(0.1999 < one <= 0.2 for one in apart)
 
 
 def test_a_budget_for_persons_pays_for_no_clip_of_records(deployment, folder):
