@@ -16,6 +16,7 @@ from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
+from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.client import pack_about
@@ -28,7 +29,8 @@ from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
-from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
+from noiseworthy.methods.dpfl_bcs.two_stages import replanned, stage_before
 from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -315,6 +317,22 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
             due = [opening.of(i, k) for k in range(first.uploads[i])]
             due += [closing.of(i, k) for k in range(stage.plan.uploads[i])]
             assert owners.rows(name) == list(enumerate(due, 1))
+
+
+@pytest.mark.parametrize("unlike", [0, 2, 3])
+def test_owners_are_asked_to_allow_whatever_a_first_stage_may_lead_to(unlike):
+    """Files were made for clients that prove alike: owners refused what stage 2 asked, and the run ended."""
+    deployment = deployment_of(TWO_STAGES)
+    plan, first = deployment.plan, stage_before(deployment.plan)
+    apart, known = np.full(4, 0.1), np.ones(4)
+    apart[unlike] = 1.0
+    later = replanned(plan, Heterogeneity(apart, apart, known, 0.1))
+    assert not np.array_equal(later.releases, plan.releases)
+    assert later.release is not None
+    for i, name in enumerate(deployment.federation.clients):
+        demand: Demand = deployment.demand_of(name)
+        assert first.uploads[i] + later.releases[i] <= demand.releases
+        assert 1 / later.release.shift[i] >= demand.noise
 
 
 @pytest.mark.full
