@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from direct import Direct
 
+from noiseworthy._jax import jnp
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.demands import Demand
@@ -28,7 +29,14 @@ from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
+from noiseworthy.errors import (
+    ConfigError,
+    GatewayError,
+    InvalidInput,
+    ResumeError,
+    TooFewReplies,
+    UnsoundClaim,
+)
 from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
 from noiseworthy.methods.dpfl_bcs.two_stages import replanned, stage_before
 from noiseworthy.methods.moments.algorithm import Moments
@@ -41,6 +49,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.prices import first_stage_price, new_accounts, upload_price
+from noiseworthy.tasks import model_task
 
 STUDY = """
 [federation]
@@ -617,6 +626,17 @@ def test_a_folder_of_another_training_is_not_gone_on_with(deployment, owners, tm
         train(other, owners.exchange(), tmp_path / "run", resume=True)
     with pytest.raises(ResumeError, match="without --resume"):
         train(deployment, owners.exchange(), tmp_path / "none", resume=True)
+
+
+def test_a_loss_that_is_nan_from_the_start_is_refused_before_owners_hold_anything(
+    deployment, owners, tmp_path
+):
+    """Gradients that are nan count as zero: all budgets were spent, and the model was the start."""
+    broken = model_task(lambda theta, x: jnp.sqrt(x @ theta["w"] - 1.0), {"w": np.zeros((30, 2), np.float32)})
+    wrong = replace(deployment, prepared=replace(deployment.prepared, task=broken))
+    with pytest.raises(InvalidInput, match=r"loss on test records is nan before training.*nothing was spent"):
+        train(wrong, owners.exchange(), tmp_path / "run")
+    assert all(gateway.about.leased == gateway.about.spent == 0 for gateway in owners.opened.values())
 
 
 def test_what_owners_cannot_follow_is_refused_before_anything_is_asked():
