@@ -264,6 +264,8 @@ def test_a_server_without_test_records_trains_and_says_that_nobody_scored_the_mo
     page = write_report(record, folder).read_text()
     assert "<h1>Trained at epsilon 1 to 4, not scored</h1>" in page
     assert flags[0] in unescape(page)
+    assert "drawn without a\nseed" in page
+    assert "the same losses" not in page
     assert not any(word in page for word in ("diverged", "test loss", "Test loss"))
     assert training_figure(run.record) is None
     panel = Console(width=300, file=StringIO())
