@@ -168,3 +168,4 @@ def test_only_who_is_asked_in_neither_stage_counts_as_never_asked():
     assert [note for note in then.notes if "never asked" in note] == [
         "Client 0 is never asked: nothing is spent there, and nothing learnt."
     ]
+    assert made.notes[0].startswith("Client 0 is never asked if all prove alike: nothing is spent there")

@@ -97,6 +97,12 @@ def test_what_owners_hold_is_told_with_the_head_of_their_ledgers(record, make_re
     assert network_figure(view(make_record("full"))) is None
 
 
+def test_noise_of_a_trusted_server_is_not_said_to_be_its_owners(record):
+    assert "was drawn, and drew it without a seed." in network_clauses(view(record))[0].text
+    record["plan"]["trust"] = {"model": "central"}
+    assert "was drawn, which the server did." in network_clauses(view(record))[0].text
+
+
 @pytest.mark.full
 def test_nothing_speaks_of_a_simulation_where_there_was_none(record):
     page = render(record)

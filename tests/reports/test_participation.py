@@ -71,6 +71,11 @@ def test_clients_that_the_first_stage_led_to_ask_are_not_said_to_spend_nothing(m
     said = privacy_statement(record)
     spends = next(c for c in said if c.title == "What each client spends")
     assert f"{planned.count(0) - 1} clients are never asked and spend nothing." in spends.points
+    assert spends.points[0].startswith("By plan, if all prove alike, the most that")
+    untrained = next(
+        c for c in privacy_statement(record | {"training": None}) if c.title == "What each client spends"
+    )
+    assert "spend nothing" not in " ".join(untrained.points)
     means = next(c for c in said if c.title == "By what means")
     assert "Those told here hold if clients prove alike." in " ".join(means.points)
     assert f"{planned.count(0)} clients (×) are never asked, if all prove alike:" in participation_caption(

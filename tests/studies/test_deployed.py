@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from direct import CLOCK, Direct
 
+from noiseworthy._jax import jnp
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
+from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.client import pack_about
@@ -26,8 +28,16 @@ from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
-from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.errors import (
+    ConfigError,
+    GatewayError,
+    InvalidInput,
+    ResumeError,
+    TooFewReplies,
+    UnsoundClaim,
+)
+from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
+from noiseworthy.methods.dpfl_bcs.two_stages import replanned, stage_before
 from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -38,6 +48,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.prices import first_stage_price, new_accounts, upload_price
+from noiseworthy.tasks import model_task
 
 STUDY = """
 [federation]
@@ -314,6 +325,22 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
             due = [opening.of(i, k) for k in range(first.uploads[i])]
             due += [closing.of(i, k) for k in range(stage.plan.uploads[i])]
             assert owners.rows(name) == list(enumerate(due, 1))
+
+
+@pytest.mark.parametrize("unlike", [0, 2, 3])
+def test_owners_are_asked_to_allow_whatever_a_first_stage_may_lead_to(unlike):
+    """Files were made for clients that prove alike: owners refused what stage 2 asked, and the run ended."""
+    deployment = deployment_of(TWO_STAGES)
+    plan, first = deployment.plan, stage_before(deployment.plan)
+    apart, known = np.full(4, 0.1), np.ones(4)
+    apart[unlike] = 1.0
+    later = replanned(plan, Heterogeneity(apart, apart, known, 0.1))
+    assert not np.array_equal(later.releases, plan.releases)
+    assert later.release is not None
+    for i, name in enumerate(deployment.federation.clients):
+        demand: Demand = deployment.demand_of(name)
+        assert first.uploads[i] + later.releases[i] <= demand.releases
+        assert 1 / later.release.shift[i] >= demand.noise
 
 
 @pytest.mark.full
@@ -598,6 +625,17 @@ def test_a_folder_of_another_training_is_not_gone_on_with(deployment, owners, tm
         train(other, owners.exchange(), tmp_path / "run", resume=True)
     with pytest.raises(ResumeError, match="without --resume"):
         train(deployment, owners.exchange(), tmp_path / "none", resume=True)
+
+
+def test_a_loss_that_is_nan_from_the_start_is_refused_before_owners_hold_anything(
+    deployment, owners, tmp_path
+):
+    """Gradients that are nan count as zero: all budgets were spent, and the model was the start."""
+    broken = model_task(lambda theta, x: jnp.sqrt(x @ theta["w"] - 1.0), {"w": np.zeros((30, 2), np.float32)})
+    wrong = replace(deployment, prepared=replace(deployment.prepared, task=broken))
+    with pytest.raises(InvalidInput, match=r"loss on test records is nan before training.*nothing was spent"):
+        train(wrong, owners.exchange(), tmp_path / "run")
+    assert all(gateway.about.leased == gateway.about.spent == 0 for gateway in owners.opened.values())
 
 
 def test_what_owners_cannot_follow_is_refused_before_anything_is_asked():

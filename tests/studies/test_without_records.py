@@ -21,6 +21,7 @@ from rich.console import Console
 
 import noiseworthy as nw
 from noiseworthy.calls.folder import load_run
+from noiseworthy.cli import deploying
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.owners import write_owners
 from noiseworthy.deploy import correspondence
@@ -263,6 +264,8 @@ def test_a_server_without_test_records_trains_and_says_that_nobody_scored_the_mo
     page = write_report(record, folder).read_text()
     assert "<h1>Trained at epsilon 1 to 4, not scored</h1>" in page
     assert flags[0] in unescape(page)
+    assert "drawn without a\nseed" in page
+    assert "the same losses" not in page
     assert not any(word in page for word in ("diverged", "test loss", "Test loss"))
     assert training_figure(run.record) is None
     panel = Console(width=300, file=StringIO())
@@ -286,6 +289,18 @@ def test_the_server_can_train_nothing_by_itself(deployment, tmp_path):
     with pytest.raises(ConfigError, match=r"who write their files themselves; start with .* deploy link"):
         write_owner_files(deployment, tmp_path / "owners")
     assert not (tmp_path / "owners").exists()
+
+
+def test_who_would_train_here_is_refused_before_a_plan_is_made(known, tmp_path, monkeypatch):
+    """Minutes of trials went first, and left a record that stood in the way of deploy run."""
+    study = tmp_path / "wards.toml"
+    study.write_text(UNSCORED.replace("owners.json", str(known.server / "owners.json")))
+    with pytest.raises(ConfigError, match="lie at their owners; train with noiseworthy deploy run"):
+        nw.run(study, out=tmp_path / "run")
+    monkeypatch.setattr(deploying, "decide_plan", lambda *_: pytest.fail("a plan was made"))
+    with pytest.raises(ConfigError, match=r"who write their files themselves; start with .* deploy link"):
+        deploying.up(study, tmp_path / "ward")
+    assert list(tmp_path.iterdir()) == [study]
 
 
 def test_an_owners_own_table_is_taken_whole_under_any_name(known, tables):

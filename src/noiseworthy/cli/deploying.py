@@ -56,7 +56,7 @@ def up(
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
     check_installed()
     place = _place(study, folder)
-    planned, deployment = _decided(study, data, plan)
+    planned, deployment = _decided(study, data, plan, held=True)
     from noiseworthy.deploy.owners import folder_name, sockets_of, wait_for_gateways, write_owner_files
 
     planned.file.save(place)
@@ -235,13 +235,16 @@ def _place(study: Path, folder: Path | None) -> Path:
 
 
 def _decided(
-    study: Path, data: Path | None, plan: Path | None, kept: Path | None = None
+    study: Path, data: Path | None, plan: Path | None, kept: Path | None = None, *, held: bool = False
 ) -> tuple[Planned, Deployment]:
-    """A study with its plan, and what is asked of its owners; the plan as `decide_plan` finds it."""
+    """A study, whose records must be `held` here, with its plan as `decide_plan` finds it."""
     check_installed()
     prepared = prepare_study(study, data, plan=plan, deploys=True)
     from noiseworthy.deploy.deployment import Deployment  # after what may be wrong with the study
+    from noiseworthy.deploy.owners import check_held
 
+    if held:
+        check_held(prepared.study)
     planned = decide_plan(prepared, plan, kept)
     return planned, Deployment.of(planned.prepared, planned.plan)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.methods.registry import method
@@ -60,11 +62,12 @@ class Demand:
             client: its place in the federation.
             encoder: by name and digest.
         """
-        budget, before = plan.budget, sum(int(stage.uploads[client]) for stage in plan.stages)
+        budget, uploads = plan.budget, plan.rounds if _decides_later(plan) else int(plan.uploads[client])
+        before = sum(int(stage.uploads[client]) for stage in plan.stages)
         return cls(
             algorithms=_works_of(plan, client), model=model, mechanism=plan.problem.family, unit=budget.unit,
             epsilon=float(budget.epsilon[client]), delta=float(budget.delta[client]),
-            noise=_least_noise(plan, client), releases=max(1, int(plan.uploads[client]) + before),
+            noise=_least_noise(plan, client), releases=max(1, uploads + before),
             parameters=plan.problem.dimension,
             local_steps=1 if plan.local is None else int(plan.local.counts(plan.rounds).max(initial=1)),
             trust=plan.problem.trust, encoder=encoder,
@@ -147,6 +150,12 @@ def _works_of(plan: Plan, client: int) -> tuple[str, ...]:
     return (work_of(plan, client, 0).name, *before)
 
 
+def _decides_later(plan: Plan) -> bool:
+    """Whether a first stage is still to tell how often each is asked: in none, some or all of the rounds."""
+    return plan.pilot is not None and plan.pilot.pending
+
+
 def _least_noise(plan: Plan, client: int) -> float:
-    kinds = [part for part, _ in plan.before] + ([] if plan.release is None else [plan.release])
+    release = plan.problem.release(np.ones_like(plan.releases)) if _decides_later(plan) else plan.release
+    kinds = [part for part, _ in plan.before] + ([] if release is None else [release])
     return min(1 / float(kind.shift[client]) for kind in kinds)

@@ -30,7 +30,7 @@ from noiseworthy.deploy.run_state import RunState
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.telling import told_mean
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.engines.simulation import Checkpoint, check_start
 from noiseworthy.errors import ConfigError, GatewayError, InvalidInput, NoMoreReplies, ResumeError
 from noiseworthy.methods.algorithm import Algorithm, start_of
 from noiseworthy.methods.dpfl_bcs import loss_reports
@@ -101,10 +101,14 @@ def train(
             training or a study.
         GatewayError: an owner that does not hold the price of the run for it.
         ConfigError: owners who are to sum, and no roster that holds them all.
+        InvalidInput: a test loss that is nan before training, or a model that ran out of float32.
     """
     check_roster(deployment, roster)
     if not resume:
         check_unused(folder)
+        federation, task = deployment.federation, deployment.task
+        if len(federation.test_y):
+            check_start(_score_by(federation, task)(start_of(task, jax.random.key(deployment.seed))).loss)
     start = _going_on(folder, deployment.mark) if resume else None
     told = RunState.kept_in(folder) if resume else RunState.nothing()
     told.heads |= {} if known is None else known.heads()

@@ -20,6 +20,7 @@ from noiseworthy.deploy.gateway.summing import read_key
 from noiseworthy.deploy.rosters import ROSTER, make_signing_key, public_line, write_roster
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.errors import ConfigError, GatewayError, WireError
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.own import sources_of
 
@@ -36,6 +37,15 @@ _DEMONSTRATION = """\
 # them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
 
 """
+
+
+def check_held(study: Study) -> None:
+    """Refuse, by ConfigError, to write the files of owners whose records the study does not have."""
+    if study.federation.of_owners:
+        raise ConfigError(
+            "the records of this study lie at their owners, who write their files themselves; start with "
+            "noiseworthy deploy link, see docs/deployment.md"
+        )
 
 
 def owner_tables(
@@ -128,11 +138,7 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
         ConfigError: a study whose records lie at their owners, who write their files themselves; an owner's
             file that cannot be read.
     """
-    if deployment.prepared.study.federation.of_owners:
-        raise ConfigError(
-            "the records of this study lie at their owners, who write their files themselves; start with "
-            "noiseworthy deploy link, see docs/deployment.md"
-        )
+    check_held(deployment.prepared.study)
     there = {load_owner(path).owner.client: path for path in sorted(folder.glob(f"*/{FILE}"))}
     fresh = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
     files = {name: there.get(name, path) for name, path in fresh.items()}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._float32 import in_float32
 from noiseworthy._jax import Array, jax, jnp, lax
@@ -175,16 +175,22 @@ def simulate(
         states, memory = run((done.round, int(stop)), states, memory)
         score = _score(stacked.task, _models(stacked, states), *tested)
         done = _record(done, int(stop), states, memory, ledgers, score)
-        if stop == 0 and len(shards.test_y) and np.any(np.isnan(done.loss)):
-            raise InvalidInput(
-                "the loss on test records is nan before training, and gradients of it teach nothing; mend "
-                "the model or its loss (nothing was spent)"
-            )
+        if stop == 0 and len(shards.test_y):
+            check_start(done.loss)
         on_segment(done)
         if isinstance(memory, ClientMemories):
             memory.settle()
     models, kept = whole(_models(stacked, states)), _reader(memory)
     return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
+
+
+def check_start(loss: ArrayLike) -> None:
+    """Refuse a test loss that is nan before training, by InvalidInput."""
+    if np.any(np.isnan(loss)):
+        raise InvalidInput(
+            "the loss on test records is nan before training, and gradients of it teach nothing; mend the "
+            "model or its loss (nothing was spent)"
+        )
 
 
 def _once(arrays: Iterable[Numbers], seeds: Sequence[int]) -> list[NDArray]:

@@ -98,10 +98,11 @@ def network_clauses(record: RunRecord) -> list[Clause]:
         f"{one.data_set}, ledger head {one.head[: one.head.index(':') + 13]}"
         for one in owners[:_SHOWN]
     )
+    drew = "and drew it without a seed" if record.plan.whom.owners_add else "which the server did"
     text = (
-        "Every owner paid for its releases from a ledger of its own, before their noise was drawn, and drew "
-        f"it without a seed. {count(len(owners), 'owner')} told afterwards how much of their lifetime "
-        "budgets is spent, by this and other trainings:"
+        f"Every owner paid for its releases from a ledger of its own, before their noise was drawn, {drew}. "
+        f"{count(len(owners), 'owner')} told afterwards how much of their lifetime budgets is spent, by this "
+        "and other trainings:"
     )
     early = [Clause("Why the training ended early", f"{ended[0].upper()}{ended[1:]}.")] if ended else []
     return [*early, Clause("What owners hold", text, told)]

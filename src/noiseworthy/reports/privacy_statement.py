@@ -133,7 +133,8 @@ def protected(record: RunRecord) -> str:
 
 def _at_most(record: RunRecord) -> Clause:
     planned, spent = [row.spent_epsilon for row in record.plan.privacy.clients], most_spent(record)
-    points = [f"By plan, the most that a client's uploads can cost is epsilon {spent_words(planned)}."]
+    alike = ", if all prove alike," if (decides_later := record.plan.estimation is not None) else ","
+    points = [f"By plan{alike} the most that a client's uploads can cost is epsilon {spent_words(planned)}."]
     if spent is not None:
         points += [
             f"In training, clients spent epsilon {spent_words(spent)} (for each, the greatest over seeds).",
@@ -141,7 +142,8 @@ def _at_most(record: RunRecord) -> Clause:
             if record.network
             else "Seeds repeat one training in simulation; carrying out several on real data would add up.",
         ]
-    if record.plan.train and (never := (spent or planned).count(0)):
+    known = spent or ([] if decides_later else planned)
+    if record.plan.train and (never := known.count(0)):
         are, spend = ("is", "spends") if never == 1 else ("are", "spend")
         points.append(f"{count(never, 'client')} {are} never asked and {spend} nothing.")
     if any(c.provenance.startswith("bought") for c in record.plan.constants.values()):

@@ -125,13 +125,18 @@ def check_plan(path: Path | None) -> None:
 
 
 def check_data(study: Study) -> None:
-    """Refuse to train on sizes alone.
+    """Refuse to train on sizes alone, or on records that lie at their owners.
 
     Raises:
-        ConfigError: the study names no data.
+        ConfigError: the study names no data, or data of owners.
     """
     if study.federation.data is None:
         raise ConfigError(NO_DATA)
+    if study.federation.of_owners:
+        raise ConfigError(
+            "the records of this study lie at their owners; train with noiseworthy deploy run, noiseworthy "
+            "plan and advise need no records"
+        )
 
 
 def made_for(study: Study, federation: Federation | None) -> dict[str, Any]:

@@ -147,7 +147,8 @@ def plan(
         clients_per_round=clients_per_round, step=later, asked_before=first.uploads, notes=notes,
     )  # fmt: skip
     outcome = f"{_introduction(first)} If clients prove alike, then: {made.outcome}"
-    return replace(made, pilot=first, momentum=momentum, outcome=outcome)
+    said = tuple(one.replace(" never asked:", " never asked if all prove alike:") for one in made.notes)
+    return replace(made, pilot=first, momentum=momentum, outcome=outcome, notes=said)
 
 
 def replanned(made: Plan, found: Heterogeneity) -> Plan:
