@@ -81,7 +81,8 @@ def share_of(release: Release, account: Account, noise: DeployedNoise, dimension
     surcharge = grid_surcharge(noise, account.epsilon, 1, dimension)
     # pure epsilon needs no part: the discrete Laplace has the epsilon of the continuous one on whole steps
     if account.delta and surcharge > _spare(account, release, share):
-        raise UnsoundClaim("the grid is too coarse for this delta; ask for more noise beside the clip")
+        asked = f"a lifetime epsilon of less than {account.epsilon:g}, or ask for more noise beside the clip"
+        raise UnsoundClaim(f"the grid is too coarse for this delta; state {asked}")
     return share
 
 
