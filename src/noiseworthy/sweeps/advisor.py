@@ -5,6 +5,7 @@ No private record is read: proxies are public, and noise follows from public siz
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -115,11 +116,29 @@ class Advice:
             "left_out": [vars(one) for one in self.left_out],
             "outlook": None if self.outlook is None else asdict(self.outlook),
             "owners": self.owners,
-            "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
+            "study": self.study and _anywhere(self.study).model_dump(mode="json", exclude_none=True),
         }  # fmt: skip
         found = AdviceValues.model_validate(values)
         words = {"remarks": remarks(found), "warnings": warnings(found)}
         return strict_json({"recommendation": recommendation(found), **values, **words})
+
+
+def _anywhere(study: Study) -> Study:
+    """The study as a file in any folder states it: its paths of data start at the root."""
+    located, table, data = partial(study.located, absolute=True), study.federation, study.planning.public
+    paths = {
+        "data": table.data and located(table.data), "test": table.test and located(table.test),
+        "data_dir": table.data_dir and table.data_dir.absolute(),
+    }  # fmt: skip
+    public = data if data == "auto" else [*map(located, data)]
+    reference = study.task.reference and [*map(located, study.task.reference)]
+    return study.model_copy(
+        update={
+            "federation": table.model_copy(update=paths),
+            "task": study.task.model_copy(update={"reference": reference}),
+            "planning": study.planning.model_copy(update={"public": public}),
+        }
+    )
 
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
