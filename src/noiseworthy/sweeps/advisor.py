@@ -132,13 +132,12 @@ def _anywhere(study: Study) -> Study:
     }  # fmt: skip
     public = data if data == "auto" else [*map(located, data)]
     reference = study.task.reference and [*map(located, study.task.reference)]
-    return study.model_copy(
-        update={
-            "federation": table.model_copy(update=paths),
-            "task": study.task.model_copy(update={"reference": reference}),
-            "planning": study.planning.model_copy(update={"public": public}),
-        }
-    )
+    tables = {
+        "federation": table.model_copy(update=paths),
+        "task": study.task.model_copy(update={"reference": reference}),
+        "planning": study.planning.model_copy(update={"public": public}),
+    }
+    return study.model_copy(update=tables)
 
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
