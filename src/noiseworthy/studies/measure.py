@@ -23,7 +23,6 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import LocalStep
 from noiseworthy.methods.local import clip_whole
 from noiseworthy.methods.registry import method
-from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.clipping import clip_norm_of
 from noiseworthy.studies.clients import Stated, by_name
@@ -32,7 +31,6 @@ from noiseworthy.studies.loading import in_line
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.tasks.linear import LinearModel
 
 BYTES_PER_NUMBER = 4
 """Parameters travel as float32, down to a client and up again."""
@@ -114,16 +112,8 @@ def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Co
     records, device = step_records(prepared), jax.devices()[0]
     timed = _timed(prepared, _some(np.unique(records)).tolist(), on_progress)
     names = prepared.names if prepared.named else ()
-    what, numbers = f"{device.device_kind} on {machine()}", _uploaded(prepared)
+    what, numbers = f"{device.device_kind} on {machine()}", _local_step(prepared).numbers
     return Costs(prepared.dimension, records, timed, what, names, numbers)
-
-
-def _uploaded(prepared: Prepared) -> int | None:
-    """Numbers in an upload of second moments; None where an upload has as many as parameters."""
-    _, task = prepared.trained()
-    if prepared.study.algorithm.name != "moments" or not isinstance(task, LinearModel):
-        return None
-    return SecondMoments(task.outputs, task.loss == "squared", 1.0, 1.0, 1.0).numbers(task.dimension)
 
 
 def step_records(prepared: Prepared) -> NDArray[np.int64]:
