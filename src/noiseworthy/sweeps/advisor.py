@@ -126,14 +126,12 @@ class Advice:
 def _anywhere(study: Study) -> Study:
     """The study as a file in any folder states it: its paths of data start at the root."""
     located, table, data = partial(study.located, absolute=True), study.federation, study.planning.public
-    paths = {
-        "data": table.data and located(table.data), "test": table.test and located(table.test),
-        "data_dir": table.data_dir and table.data_dir.absolute(),
-    }  # fmt: skip
+    paths = {"data": table.data and located(table.data), "test": table.test and located(table.test)}
+    folder = table.data_dir and table.data_dir.absolute()
     public = data if data == "auto" else [*map(located, data)]
     reference = study.task.reference and [*map(located, study.task.reference)]
     tables = {
-        "federation": table.model_copy(update=paths),
+        "federation": table.model_copy(update={**paths, "data_dir": folder}),
         "task": study.task.model_copy(update={"reference": reference}),
         "planning": study.planning.model_copy(update={"public": public}),
     }
@@ -170,8 +168,10 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     seconds = planning.budget_seconds or SECONDS
     studies, left_out = entrants(prepared)
     bench = open_bench(prepared, for_owners=by_tuning(prepared))
+    # not against a mean that clients tell: few algorithms can, and no study states it
+    kinds = [one for one in treatments_of(prepared, bench) if one is None or not one.centred]
     entries, refused = side_by_side(
-        bench, [space_of(replace(prepared, study=one)) for one in studies], treatments_of(prepared, bench),
+        bench, [space_of(replace(prepared, study=one)) for one in studies], kinds,
         seeds=planning.seeds, seconds=seconds * (1 - _OUTLOOK), on_progress=on_progress,
     )  # fmt: skip
     ranked = ranking(entries)
