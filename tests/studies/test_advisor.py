@@ -13,8 +13,9 @@ import pytest
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.registry import METHODS
 from noiseworthy.methods.space import Grid
-from noiseworthy.studies.by_trial import space_of
-from noiseworthy.studies.loading import parse_study
+from noiseworthy.reports.html import toml
+from noiseworthy.studies.by_trial import open_bench, space_of, treatments_of
+from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.sweeps import advisor
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
@@ -117,6 +118,40 @@ def test_who_must_be_told_how_many_to_ask_asks_all_or_as_many_as_stated(own, ask
 def test_constants_that_no_trial_uses_do_not_reach_the_plans():
     study = study_of(constants={"smoothness": 1.0})
     assert with_algorithm(study, study.algorithm.name, 4).constants.smoothness is None
+
+
+def test_records_are_not_tried_against_a_mean_that_clients_tell(monkeypatch):
+    """Few algorithms can, its price in records adds up with none in clients, and no study may state it."""
+    prepared, tried = prepare(parse_study({**WINE, "task": {"model": "softmax"}})), []
+
+    def watch(bench, spaces, kinds, **options):
+        tried.extend(kinds)
+        raise InvalidInput("enough was seen")
+
+    monkeypatch.setattr(advisor, "side_by_side", watch)
+    assert any(one.centred for one in treatments_of(prepared, open_bench(prepared)))
+    with pytest.raises(InvalidInput, match="enough was seen"):
+        advise(prepared)
+    assert tried
+    assert not any(one.centred for one in tried)
+
+
+def test_what_is_recommended_finds_its_data_from_the_folder_of_the_advice(tmp_path, monkeypatch):
+    """Paths start where the study's file lies, and `recommended.toml` lies elsewhere."""
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "own.csv").write_text("site,a,y\nnorth,1,0\nsouth,2,1\n")
+    (tmp_path / "study" / "files").mkdir()
+    tables = {"data": "own.csv", "data_dir": "files", "client_column": "site"}
+    stated = {"federation": tables, "privacy": WINE["privacy"], "planning": {"public": ["own.csv", "iris"]}}
+    (tmp_path / "study" / "study.toml").write_text(toml(stated))
+    (tmp_path / "advice").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made = advisor._anywhere(load_study("study/study.toml")).model_dump(mode="json", exclude_none=True)
+    (tmp_path / "advice" / "recommended.toml").write_text(toml(made))
+    found, own = load_study("advice/recommended.toml"), str(tmp_path / "study" / "own.csv")
+    assert found.federation.data == own
+    assert found.federation.data_dir == tmp_path / "study" / "files"
+    assert found.planning.public == [own, "iris"]
 
 
 # What it says -------------------------------------------------------------------------------------------

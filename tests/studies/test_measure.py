@@ -157,6 +157,14 @@ def test_a_study_without_data_has_bytes_alone():
     assert as_dict(costs, {})["seconds_per_step"] is None
 
 
+def test_an_upload_of_moments_is_counted_as_it_is_sent(no_clock):
+    """Products of wine's thirteen features with each other and with its three classes."""
+    costs = measure(prepared_of(task={"bias": False, "feature_norm": 1.0}, algorithm={"name": "moments"}))
+    told = as_dict(costs, {})
+    assert (told["bytes_down"], told["bytes_up"]) == (4 * 39, 4 * (13 * 14 // 2 + 39))
+    assert costs.bytes_per_round == told["bytes_down"] + told["bytes_up"]
+
+
 # Tables -------------------------------------------------------------------------------------------------
 
 COSTS = Costs(250, np.array([10, 20]), (TimedStep(10, 0.001, 5), TimedStep(20, 0.0030004, 5)), "cpu")

@@ -20,6 +20,7 @@ from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.statement import statement
@@ -224,6 +225,14 @@ def test_a_search_costs_the_sum_of_its_pure_cells(watched):
     """By hand: every one of the four cells spends the whole epsilon of 6."""
     comparison, _ = watched
     assert comparison.search_epsilon == pytest.approx(4 * 6.0)
+
+
+def test_what_was_told_before_a_plan_is_part_of_a_search_once(prepared, plan, monkeypatch):
+    """Ranges or a mean, on which all cells stand: by hand, one of the plan's three uploads."""
+    told = BoughtRanges(((plan.release, np.ones(4, np.int64)),), plan.budget, {})
+    monkeypatch.setattr(comparing, "run_grid", lambda plans, *rest: [cell(1.0) for _ in plans])
+    comparison = compare(replace(plan, ranges=told), *prepared.trained(), prepared.study)
+    assert comparison.search_epsilon == pytest.approx(4 * 6.0 + 6.0 / 3)
 
 
 @pytest.mark.parametrize("name", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs"])

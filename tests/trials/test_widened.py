@@ -150,6 +150,16 @@ def test_other_methods_have_models_as_wide_as_their_records(bench_of, space_of):
     assert bench.alike(space_of("dp-fedavg"), None) == [[0, 2], [1]]
 
 
+def test_transforms_of_privatefl_are_as_wide_as_the_records_that_they_transform(bench_of, space_of):
+    """Those of wider records have no place for a narrow one's: a plan by trial was refused."""
+    bench, space = bench_of(), space_of("privatefl", rounds=1, clients_per_round=3)
+    assert bench.alike(space, None) == [[0, 2], [1]]
+    (narrow, *_) = bench.proxies()
+    assert narrow.room > narrow.task.features
+    loss, _ = outcomes(narrow, [bench.plan(space, Candidate(Setting(1.0, 1.0, 1.0, 1.0)), narrow)], [0])
+    assert np.isfinite(loss).all()
+
+
 def test_models_of_other_norms_share_no_plans(bench_of, space_of):
     """Steps are in units of the largest record."""
     bench = bench_of()

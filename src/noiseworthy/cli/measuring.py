@@ -45,8 +45,9 @@ def _show_costs(costs: Costs, tables: dict[ResourceUnit, ResourcesKeys], study: 
 
     from noiseworthy.studies.measure import as_toml
 
-    half = costs.bytes_per_round // 2
-    out.print(f"A communication: {half:,} bytes down, {half:,} up ({costs.dimension:,} parameters, float32).")
+    up = costs.bytes_up
+    down = costs.bytes_per_round - up
+    out.print(f"A communication: {down:,} bytes down, {up:,} up ({costs.dimension:,} parameters, float32).")
     if costs.records is None:
         out.print("Steps are not timed: that takes data and a model, for the shape of a record.")
     else:

@@ -32,10 +32,12 @@ T = TypeVar("T", bound=AlgorithmTable)
 
 
 class LocalStep(NamedTuple):
-    """What one local step takes, for measuring: records of each client, shape (N,), and what is clipped."""
+    """What measuring asks of a method: records of a step of each client, shape (N,), what is clipped in it,
+    and how many numbers an upload has that are not the parameters."""
 
     records: NDArray[np.int64]
     mode: ClippingMode
+    numbers: int | None = None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class Costs:
         timed: steps of some numbers of records, ascending; empty for a study without data.
         machine: what they were timed on.
         clients: names, in order; empty where clients have no names of their own.
+        uploaded: numbers in an upload where they are not the parameters: second moments.
     """
 
     dimension: int
@@ -70,11 +71,17 @@ class Costs:
     timed: tuple[TimedStep, ...]
     machine: str
     clients: tuple[str, ...] = ()
+    uploaded: int | None = None
+
+    @property
+    def bytes_up(self) -> int:
+        """An upload: 4 p, but for second moments."""
+        return BYTES_PER_NUMBER * (self.uploaded or self.dimension)
 
     @property
     def bytes_per_round(self) -> int:
-        """8 p: the model down to a client, and its upload."""
-        return 2 * BYTES_PER_NUMBER * self.dimension
+        """The model down to a client, 4 p, and its upload."""
+        return BYTES_PER_NUMBER * self.dimension + self.bytes_up
 
     @property
     def seconds_per_step(self) -> NDArray[np.float64] | None:
@@ -105,7 +112,8 @@ def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Co
     records, device = step_records(prepared), jax.devices()[0]
     timed = _timed(prepared, _some(np.unique(records)).tolist(), on_progress)
     names = prepared.names if prepared.named else ()
-    return Costs(prepared.dimension, records, timed, f"{device.device_kind} on {machine()}", names)
+    what, numbers = f"{device.device_kind} on {machine()}", _local_step(prepared).numbers
+    return Costs(prepared.dimension, records, timed, what, names, numbers)
 
 
 def step_records(prepared: Prepared) -> NDArray[np.int64]:
@@ -183,7 +191,7 @@ def resource_tables(
 ) -> dict[ResourceUnit, ResourcesKeys]:
     """`[resources]` tables by unit, as far as they are known.
 
-    Bytes cost nothing to a step. A communication takes 8 p / bandwidth seconds, and energy is watts times
+    Bytes cost nothing to a step. A communication takes bytes / bandwidth seconds, and energy is watts times
     seconds. The budget is the study's own where that is of the unit, else that of 100 rounds of one step.
 
     Args:
@@ -276,8 +284,8 @@ def as_dict(costs: Costs, tables: dict[ResourceUnit, ResourcesKeys]) -> dict[str
     seconds = costs.seconds_per_step
     return {
         "dimension": costs.dimension,
-        "bytes_down": costs.bytes_per_round // 2,
-        "bytes_up": costs.bytes_per_round // 2,
+        "bytes_down": costs.bytes_per_round - costs.bytes_up,
+        "bytes_up": costs.bytes_up,
         "machine": costs.machine or None,
         "records_per_step": None if costs.records is None else costs.records.tolist(),
         "seconds_per_step": None if seconds is None else seconds.tolist(),

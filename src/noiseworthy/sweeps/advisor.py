@@ -5,6 +5,7 @@ No private record is read: proxies are public, and noise follows from public siz
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -115,11 +116,26 @@ class Advice:
             "left_out": [vars(one) for one in self.left_out],
             "outlook": None if self.outlook is None else asdict(self.outlook),
             "owners": self.owners,
-            "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
+            "study": self.study and _anywhere(self.study).model_dump(mode="json", exclude_none=True),
         }  # fmt: skip
         found = AdviceValues.model_validate(values)
         words = {"remarks": remarks(found), "warnings": warnings(found)}
         return strict_json({"recommendation": recommendation(found), **values, **words})
+
+
+def _anywhere(study: Study) -> Study:
+    """The study as a file in any folder states it: its paths of data start at the root."""
+    located, table, data = partial(study.located, absolute=True), study.federation, study.planning.public
+    paths = {"data": table.data and located(table.data), "test": table.test and located(table.test)}
+    folder = table.data_dir and table.data_dir.absolute()
+    public = data if data == "auto" else [*map(located, data)]
+    reference = study.task.reference and [*map(located, study.task.reference)]
+    tables = {
+        "federation": table.model_copy(update={**paths, "data_dir": folder}),
+        "task": study.task.model_copy(update={"reference": reference}),
+        "planning": study.planning.model_copy(update={"public": public}),
+    }
+    return study.model_copy(update=tables)
 
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
@@ -152,8 +168,10 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     seconds = planning.budget_seconds or SECONDS
     studies, left_out = entrants(prepared)
     bench = open_bench(prepared, for_owners=by_tuning(prepared))
+    # not against a mean that clients tell: few algorithms can, and no study states it
+    kinds = [one for one in treatments_of(prepared, bench) if one is None or not one.centred]
     entries, refused = side_by_side(
-        bench, [space_of(replace(prepared, study=one)) for one in studies], treatments_of(prepared, bench),
+        bench, [space_of(replace(prepared, study=one)) for one in studies], kinds,
         seeds=planning.seeds, seconds=seconds * (1 - _OUTLOOK), on_progress=on_progress,
     )  # fmt: skip
     ranked = ranking(entries)

@@ -156,7 +156,8 @@ def compare(
     untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))
     planned = cells.pop() if plan.train else untrained
     named = tuple(UsualCell(one, cell) for (one, _), cell in zip(usual, cells[len(grid) :], strict=True))
-    return Comparison(planned, tuple(cells[: len(grid)]), start, search_epsilon(grid), named)
+    searched = search_epsilon([replace(cell, ranges=plan.ranges) for cell in grid])
+    return Comparison(planned, tuple(cells[: len(grid)]), start, searched, named)
 
 
 def search_epsilon(plans: Sequence[Plan]) -> float | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside
-from noiseworthy.methods.base import Method, made_by, never, one_gradient, wired_by
+from noiseworthy.methods.base import LocalStep, Method, made_by, never, one_gradient, wired_by
 from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.methods.moments.scale import RecordScale, check_task, stated
 from noiseworthy.methods.moments.table import MomentsTable
@@ -15,6 +15,7 @@ from noiseworthy.methods.moments.words import WORDS
 from noiseworthy.methods.question import Answer, Question, given
 from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, uniform_noise
 from noiseworthy.methods.space import Free, GradientScale, Grid, Keys, SearchSpace, Setting
+from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -57,6 +58,13 @@ def check(question: Question, table: MomentsTable) -> None:
     """
     check_task(question.model())
     question.problem(1.0, "M")
+
+
+def local_step(question: Question, table: MomentsTable) -> LocalStep:
+    """A step as long as a gradient's, before an upload of second moments."""
+    task = check_task(question.model())
+    sent = SecondMoments(task.outputs, task.loss == "squared", 1.0, 1.0, 1.0).numbers(task.dimension)
+    return one_gradient(question, table)._replace(numbers=sent)
 
 
 # In trials: the ridge, the step of classes, the clip and the weights; nothing is counted --------------
@@ -139,7 +147,7 @@ AXES = Axes(across="rounds", series="clients_per_round", place=fedsgd_dpc.place,
 
 METHOD = Method(
     name="moments", table=MomentsTable, only=None, answer=answer, check=check, leaves_free=leaves_free,
-    tells_clients_apart=never, takes_heterogeneity=never, by_rule=None, stages=(), local_step=one_gradient,
+    tells_clients_apart=never, takes_heterogeneity=never, by_rule=None, stages=(), local_step=local_step,
     make=made_by("moments.algorithm"), wire=wired_by("moments.wire"), words=WORDS, space=SPACE, shape=SHAPE,
     axes=AXES, for_owners=False, held_against=None, reads="",
     shows="it clips single records, and whether a record's client takes part is seen by its others",

@@ -90,6 +90,8 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
 
 
 SPACE = replace(dpfl_bcs.SPACE, keys=replace(dpfl_bcs.SPACE.keys, own=("personal_step_size",)), plan=plan)
+_SPACES = {"privatefl": replace(SPACE, any_width=False)}
+"""Of rivals that fit no wider model: a personal transform is as wide as the records."""
 
 _APART = ("pfa", "privatefl")
 """Whose replies are combined otherwise or hold something else: each is made in a file of its own."""
@@ -106,9 +108,9 @@ def _method(name: RivalName) -> Method[RivalTable]:
         leaves_free=dpfl_bcs.leaves_free, tells_clients_apart=asks_as_told, takes_heterogeneity=asks_as_told,
         by_rule=None, stages=(), local_step=one_gradient,
         make=made_by(f"rivals.{name if name in _APART else 'alike'}"), words=WORDS[name],
-        wire=wired_by("rivals.wire" if name == "privatefl" else "fedsgd_dpc.wire"), space=SPACE,
-        shape=fedsgd_dpc.SHAPE,
-        axes=dpfl_bcs.AXES, for_owners=False, held_against=contest.entrants,
+        wire=wired_by("rivals.wire" if name == "privatefl" else "fedsgd_dpc.wire"),
+        space=_SPACES.get(name, SPACE), shape=fedsgd_dpc.SHAPE, axes=dpfl_bcs.AXES,
+        for_owners=False, held_against=contest.entrants,
         reads=_READS.get(name, "it stands for its paper, with the noise of single uploads"),
         shows="it stands for its paper, whose cohorts are public",
     )  # fmt: skip
