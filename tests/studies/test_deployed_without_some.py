@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from direct import Direct
@@ -62,8 +62,12 @@ def test_a_run_goes_on_without_an_owner_and_warns_once(deployed, capsys):
     """It refused although half of the owners are enough for a round."""
     deployed.broken_off(2)
     capsys.readouterr()
+    tables = tomllib.loads(STUDY) | {"training": {"seeds": [*range(7, 10)]}}
+    study = parse_study(tables)
+    deployed.made = deployed.made._replace(prepared=replace(deployed.made.prepared, study=study))
     record = deployed.run(Direct(deployed.those(AWAY)))
     said = capsys.readouterr().err
+    assert "Over a network one training is made, by the first of 3 seeds, 7." in said
     assert said.count(f"{AWAY} does not answer: no gateway answers; start it") == 1
     assert "The training goes on without them." in said
     missing = [[name for name, why in one["answers"].items() if why] for one in record["network"]["rounds"]]

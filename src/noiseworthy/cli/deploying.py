@@ -355,7 +355,9 @@ def _trained(
     deployment.check_owners(abouts, resume=resume, fewest=fewest)
     if deployment.plan.problem.trust.sums_itself:
         check_approved(roster, abouts)
-    known = KnownLedgers.of(place, abouts)
+    known, seeds = KnownLedgers.of(place, abouts), planned.prepared.study.training.seeds
+    if len(seeds) > 1:
+        err.print(f"Over a network one training is made, by the first of {len(seeds)} seeds, {seeds[0]}.")
     if not resume:
         planned.file.save(folder)
     started = time.monotonic()
