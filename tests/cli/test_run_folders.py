@@ -172,8 +172,9 @@ def test_resume_is_promised_where_there_is_a_checkpoint(
     """Every command promised it, whatever was interrupted, and before the first checkpoint, too."""
     site_records("csv")
 
-    def interrupted(planned, folder, **rest):
+    def interrupted(planned, folder, *, on_kept, **rest):
         folder.mkdir(parents=True)
+        on_kept()
         if reached:
             (folder / FILE).write_bytes(b"")
         raise KeyboardInterrupt

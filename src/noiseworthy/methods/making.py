@@ -29,7 +29,9 @@ def trainable(plan: Plan, task: Task) -> StepSize:
     if plan.step is None:
         raise InvalidInput("this plan has no step size; state [algorithm] step_size before training")
     if task.dimension != plan.problem.dimension:
-        raise InvalidInput(f"the plan has {plan.problem.dimension} parameters, the task has {task.dimension}")
+        raise InvalidInput(
+            f"the plan was made for {plan.problem.dimension} parameters, the task has {task.dimension}"
+        )
     return plan.step
 
 

@@ -89,6 +89,10 @@ def train(
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, got a {type(plan).__name__}; of a Planned give its .plan")
+    if folder is not None and jax.process_count() > 1:
+        raise InvalidInput(
+            f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"
+        )
     if not isinstance(federation, Federation) or not isinstance(task, Task):
         raise InvalidInput(
             f"train needs a Federation and a task, got a {type(federation).__name__} and a "
@@ -96,8 +100,6 @@ def train(
         )
     if not np.iterable(seeds):
         raise InvalidInput(f"seeds must be a list of whole numbers, got {seeds!r}; write [{seeds!r}]")
-    if folder is not None and jax.process_count() > 1:
-        raise InvalidInput(f"a run folder has one writer, got {jax.process_count()} processes; leave it out")
     if not (seeds := [check.count("seeds", one, least=0, most=2**32 - 1) for one in seeds]):
         raise InvalidInput("seeds must be one or more, got none; each is of a training")
     points = check.count("evaluations", evaluations)
