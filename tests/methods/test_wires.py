@@ -22,6 +22,7 @@ from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.probe import probe
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.methods.rivals.wire import PrivateFLWork
+from noiseworthy.methods.score.wire import ScoreWork
 from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.wires import WIRES, wire
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -49,6 +50,7 @@ MOVES: dict[str, tuple[Any, float, float]] = {
     "moments": (MomentsWork(label_weight=W), 2**0.5 * C / N, 2 * C / N),
     "mean": (MeanWork(of_class=W), 2 * (C**2 + W**2 / 2) ** 0.5 / N, 2 * (C + W) / N),
     "label-mean": (LabelMeanWork(middle=0.2), 2 * C / N, 2 * C / N),
+    "score": (ScoreWork(two_classes=True), (8 / 3) ** 0.5 * C / N, 4 / 3 * C / N),
 }  # fmt: skip
 """Every work, and what one of n rows, or an owner, moves all of its sums by together: in L2 and in L1."""
 

@@ -186,7 +186,10 @@ def _of_owner(path: Path, said: Description) -> Read:
     table = owner.federation
     if table.clients == 1 and is_table(str(table.data)):
         source = opened(str(table.data), table.data_dir, table.query)
-        return _of_table(source, owner.columns or table.columns)
+        x, y, is_test, classes, names = _of_table(source, owner.columns or table.columns)
+        # what the gateway holds out, too, which the shared model was not trained on
+        is_test = holdout(np.zeros(len(y))) if owner.holds_out and is_test is None else is_test
+        return x, y, is_test, classes, names
     held = Holding.load(table, owner.owner.client, owner.rows)
     if held.persons is not None:
         person, place = np.nonzero(held.x[..., -1])  # a share of one, which is 0 where there is no record

@@ -91,9 +91,8 @@ def of_persons(
     if is_test is None:
         encoded = [one.encode() for one in names]
         is_test = by_hash(encoded) if one_by_one else _least_hashes(encoded, whose, at)
-    elif both := {*whose[is_test].tolist()} & {*whose[~is_test].tolist()}:
-        who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
-        raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
+    else:
+        check_apart(whose, is_test, name)
     _check_sides(~is_test, is_test, owners, name)
     most = schema.persons or 1
     rows, labels = packed(x[~is_test], y[~is_test], numbered(whose[~is_test].tolist()), most)
@@ -106,6 +105,19 @@ def of_persons(
         test_client_ids=None if owners is None else owners[is_test],
         persons=most,
     )  # fmt: skip
+
+
+def check_apart(whose: NDArray, is_test: NDArray[np.bool_], name: str) -> None:
+    """Refuse, by DataError, persons of whom some records test and others do not.
+
+    Args:
+        whose: name or number of the person of each record, shape (n,).
+        is_test: records that test, shape (n,).
+        name: of the data.
+    """
+    if both := {*whose[is_test].tolist()} & {*whose[~is_test].tolist()}:
+        who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
+        raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
 
 
 def held_out(names: Sequence[str]) -> NDArray[np.bool_]:

@@ -49,8 +49,11 @@ class Columns:
         return self.label if zeros and not self.regression else ""
 
 
+Side = Literal["train", "test"]
+
+
 def read_whole(
-    source: Path | Query, columns: Columns | Schema, part: Literal["train", "test"]
+    source: Path | Query, columns: Columns | Schema, part: Side
 ) -> tuple[Features, Labels, int | None]:
     """All records of a table: none is set aside, and a column of clients is left out.
 
@@ -66,25 +69,66 @@ def read_whole(
     Raises:
         DataError: an unreadable file, another suffix, columns that do not fit, or no row of the part.
     """
+    return read_parts(source, columns, (part,), as_persons=part == "train")[0]
+
+
+def read_parts(
+    source: Path | Query, columns: Columns | Schema, parts: Sequence[Side], *, as_persons: bool = True
+) -> list[tuple[Features, Labels, int | None]]:
+    """Parts of a table as `read_whole` has one; where no column marks both, a fixed fifth tests.
+
+    Args:
+        source, columns: as those of `read_whole`.
+        parts: one of them, or both.
+        as_persons: rows are persons, where the schema has them so.
+
+    Raises:
+        DataError: as `read_whole`; persons in both parts, or of whom nobody says who is in which.
+
+    Guarantee: an exchange of one record, or of all of a person, in its part changes nothing of the other.
+    """
     table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
-    if not isinstance(columns, Columns):
+    if isinstance(columns, Columns):
+        x, y, is_test, classes = plain_examples(table, columns, name)
+    else:
         from noiseworthy.data.schema.tables import stated_examples
 
-        x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=part == "test")
+        x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=not as_persons)
         classes = columns.n_classes
-        if part == "train" and columns.persons is not None:
+    if len(parts) > 1:
+        is_test = _both_sides(table, columns, is_test, name, len(y))
+    made = []
+    for part in parts:
+        kept = np.ones(len(y), bool) if is_test is None else is_test == (part == "test")
+        if not kept.any():
+            said = f"bring some, or leave out the column {SPLIT_COLUMN}"
+            raise DataError(f"{name} has no {part} records; {said}")
+        rows = x[kept], y[kept]
+        if as_persons and not isinstance(columns, Columns) and columns.persons is not None:
             from noiseworthy.data.persons import own_rows  # here, because few tables are of persons
 
-            kept = np.ones(len(y), bool) if is_test is None else ~is_test
-            return *own_rows(table, columns, x, y, kept), classes
-    else:
-        x, y, is_test, classes = plain_examples(table, columns, name)
-    if is_test is not None:
-        kept = is_test == (part == "test")
-        x, y = x[kept], y[kept]
-    if not len(x):
-        raise DataError(f"{name} has no {part} records; bring some, or leave out the column {SPLIT_COLUMN}")
-    return x, y, classes
+            rows = own_rows(table, columns, x, y, kept)
+        made.append((*rows, classes))
+    return made
+
+
+def _both_sides(
+    table: Table, columns: Columns | Schema, is_test: NDArray[np.bool_] | None, name: str, n: int
+) -> NDArray[np.bool_]:
+    """Which records test: the marked ones, or by their places, so that none moves another from its side."""
+    if isinstance(columns, Columns) or columns.person is None:
+        from noiseworthy.data.records import holdout  # here, because few owners hold records out
+
+        return holdout(np.zeros(n)) if is_test is None else is_test
+    from noiseworthy.data.persons import check_apart, names_of
+
+    if is_test is None:  # by rank of their names, or by places, one person could move others
+        raise DataError(
+            f"{name} names persons, and no column marks whom to hold out; add a column {SPLIT_COLUMN!r}, "
+            "'test' for all records of about a fifth of them, chosen without regard to anything else"
+        )
+    check_apart(np.array(names_of(table, columns)), is_test, name)
+    return is_test
 
 
 def plain_examples(

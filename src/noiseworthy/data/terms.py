@@ -37,6 +37,7 @@ class OwnerTerms(Table):
         columns: digest of the schema by which records become numbers; None where they are numbers already.
         sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
         server_adds_noise: whether uploads may leave without noise, for a trusted server to add it.
+        held_out: records, or persons, that no release trains on and a model may be scored by; None without.
     """
 
     client: str
@@ -59,3 +60,4 @@ class OwnerTerms(Table):
     columns: str | None = None
     sums: tuple[str, int, bool] | None = Field(default=None, exclude_if=lambda sums: sums is None)
     server_adds_noise: bool = Field(default=False, exclude_if=lambda allowed: not allowed)
+    held_out: Number | None = Field(default=None, exclude_if=lambda held_out: held_out is None)

@@ -101,10 +101,14 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
     labels = np.array([int(present), *([0, 1] * RECORDS)[: RECORDS - 1]])
     x = _features(model, owner.allowed.most_parameters)
     y = 2.0 * labels - 1 if model == "linear" else labels
+    sides: dict[str, Any] = {}
+    if owner.holds_out:  # the same records once more, as held out
+        x, y = np.concatenate([x, x]), np.concatenate([y, y])
+        sides = {"split": np.repeat(["train", "test"], RECORDS)}
     if owner.budget.unit == "person":
-        columns, federation = _persons(held, x, y), FederationTable(data=str(held), clients=1)
+        columns, federation = _persons(held, x, y, sides), FederationTable(data=str(held), clients=1)
     else:
-        np.savez(held, x=x, label=y)
+        np.savez(held, x=x, label=y, **sides)
         kind: dict[str, Any] = {"regression": True} if model == "linear" else {"classes": [0, 1]}
         columns = None
         federation = FederationTable(data=str(held), clients=1, label_column="label", **kind)
@@ -120,16 +124,18 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
     )
 
 
-def _persons(file: Path, x: NDArray[np.float32], y: NDArray) -> Schema:
+def _persons(file: Path, x: NDArray[np.float32], y: NDArray, sides: dict[str, NDArray]) -> Schema:
     """Writes a table of persons whose records are all alike, and says what its columns are."""
-    flat = np.repeat(x.reshape(RECORDS, -1), _OF_A_PERSON, axis=0)
+    flat = x.reshape(len(x), -1)
     numbers = {f"x{place}": column for place, column in enumerate(flat.T)}
-    names = np.repeat(np.arange(RECORDS), _OF_A_PERSON)
-    np.savez(file, label=np.repeat(y, _OF_A_PERSON), person=names, **numbers)
+    columns = {"label": y, "person": np.arange(len(x)), **sides, **numbers}
+    rows: dict[str, Any] = {name: np.repeat(one, _OF_A_PERSON) for name, one in columns.items()}
+    np.savez(file, **rows)
     label = {"kind": "number"} if y.dtype.kind == "f" else {"classes": ["0", "1"]}
     as_they_are = {name: {"kind": "number", "center": 0.0, "step": 1.0} for name in numbers}
     person = {"role": "person", "at_most": _OF_A_PERSON}
-    return read_schema({"label": {"role": "label", **label}, "person": person, **as_they_are})
+    stated = {"label": {"role": "label", **label}, "person": person, **as_they_are}
+    return read_schema(stated | {name: {"role": "split"} for name in sides})
 
 
 def model_of(owner: Owner) -> str:
@@ -189,8 +195,11 @@ class World:
     def accounts(self, names: Sequence[str]) -> list[World]:
         """The same records with as many fresh budgets as names."""
         gateway, fresh = self.gateway, [replace(self.gateway.account, client=name) for name in names]
-        pairs = zip(fresh, gateway.ledger.enrol(fresh), strict=True)
-        return [replace(self, gateway=replace(gateway, account=one, number=at)) for one, at in pairs]
+        made: list[World] = []
+        for one, at in zip(fresh, gateway.ledger.enrol(fresh), strict=True):
+            scoring = gateway.scoring and replace(gateway.scoring, account=one, number=at)
+            made.append(replace(self, gateway=replace(gateway, account=one, number=at, scoring=scoring)))
+        return made
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""

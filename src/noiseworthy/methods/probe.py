@@ -21,9 +21,10 @@ from noiseworthy.methods.mean import wire as mean
 from noiseworthy.methods.moments import wire as moments
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
+from noiseworthy.methods.score import wire as score
 from noiseworthy.methods.wire import Work
 from noiseworthy.methods.wires import WIRES
-from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm, of_mean_and_class
+from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm, of_mean_and_class, of_mean_answer
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task
@@ -65,6 +66,7 @@ _WEIGHT = 32**0.5
 either label are at right angles."""
 _OF_CLASS = 100.0
 """w, beside which records of one class are alike: those of two are as far apart as is paid for."""
+_OF_CLASSES = score.ScoreWork(two_classes=True)
 _MIDDLE = 0.5
 """Of classes 0 and 1; numbers -1 and 1 lie on either side of it, too."""
 
@@ -76,6 +78,11 @@ def _moments(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[
 
 def _mean(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
     return mean.rows_of(task, batch, clip_norm, _OF_CLASS, norm).mean(axis=0)
+
+
+def _score(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
+    start = np.zeros(task.dimension, np.float32)
+    return score.rows_of(task, start, batch, _OF_CLASSES, clip_norm, norm).mean(axis=0)
 
 
 def _label_mean(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
@@ -111,8 +118,13 @@ PROBES: dict[str, Probe] = {
         mean=_mean,
     ),
     "label-mean": Probe(work=lambda noise: label_mean.LabelMeanWork(middle=_MIDDLE), mean=_label_mean),
+    "score": Probe(
+        work=lambda noise: _OF_CLASSES,
+        apart=lambda clip_norm, norm: of_mean_answer(clip_norm, [1], norm, two_classes=True).value.item(),
+        mean=_score,
+    ),
 }
-"""By names in requests. For moments and means, records differ in their class, or in labels far apart."""
+"""By names in requests. For moments, means and scores, records differ in class, or in labels far apart."""
 
 
 def probe(name: str) -> Probe:

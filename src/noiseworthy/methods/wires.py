@@ -22,6 +22,7 @@ WIRES: dict[str, str] = {
     "moments": f"{_ROOM}.moments.wire",
     "mean": f"{_ROOM}.mean.wire",
     "label-mean": f"{_ROOM}.label_mean.wire",
+    "score": f"{_ROOM}.score.wire",
 }
 """What owners compute, by names in requests: the module whose `WIRE` each is.
 

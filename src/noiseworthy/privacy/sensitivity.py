@@ -18,6 +18,8 @@ OPPOSITE: dict[Norm, float] = {"l1": 2.0, "l2": 2.0}
 """The most that two vectors of norm 1 are apart,"""
 RIGHT_ANGLED: dict[Norm, float] = {"l1": 2.0, "l2": 2**0.5}
 """and second moments, which are at right angles at most."""
+ANSWER_LENGTHS: dict[Norm, float] = {"l1": 3.0, "l2": 3**0.5}
+"""Norms of three numbers that are each 1 or -1."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,30 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
     theta = check.positive("loss_cap", cap, remedy="a cap of 0 would remove every loss").item()
     relation = check.one_of("relation", relation, RELATIONS)
     return replace(of_mean_gradient(theta / 2, sizes, norm), relation=relation)
+
+
+def of_mean_answer(clip_norm: float, sizes: ArrayLike, norm: Norm, *, two_classes: bool) -> Sensitivity:
+    """Sensitivity of a client's mean of what its records say of a model, under replace-one neighbours.
+
+    A record says r in [-1, 1] times C, or of two classes (r, c, r c) at norm C with c = 1 or -1, of which
+    any two differ in two numbers at most where r is 1 or -1, by two each, and less in between:
+
+        2C / n        two classes: sqrt(8/3) C / n in L2, 4C / (3n) in L1
+
+    Args:
+        clip_norm: C above 0.
+        sizes, norm: as `of_mean_gradient`.
+        two_classes: whether rows are those of two classes.
+
+    Example:
+        >>> of_mean_answer(1.0, [100], "l2", two_classes=True).value.round(5)
+        array([0.01633])
+
+    Source: docs/theory/accounting.md#scores.
+    """
+    one = of_mean_gradient(clip_norm, sizes, norm)
+    apart = 2 * RIGHT_ANGLED[norm] / ANSWER_LENGTHS[norm] if two_classes else OPPOSITE[norm]
+    return replace(one, value=one.value * apart / 2)
 
 
 def of_clipped_whole(

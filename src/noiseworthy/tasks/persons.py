@@ -128,12 +128,15 @@ class Persons:
         """Mean loss and accuracy on prepared records that test, each counted once."""
         return self.task.score(theta, x, y)
 
+    def records(self, x: Array) -> Array:
+        """Prepared records that lie flat in rows (m, q + 1), without their shares."""
+        shape = jax.eval_shape(self.task.prepare, jnp.zeros((1, self.features))).shape[1:]
+        return x[:, :-1].reshape(-1, *shape)
+
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:
         """Loss of one person, of records (most, q + 1)."""
         return jnp.sum(self._of_records(theta, x, y))
 
     def _of_records(self, theta: Array, x: Array, y: Array) -> Array:
         """Loss of each record times its share, shape (m,)."""
-        shape = jax.eval_shape(self.task.prepare, jnp.zeros((1, self.features))).shape[1:]
-        records = Batch(x[:, :-1].reshape(-1, *shape), y, jnp.ones(len(y)))
-        return x[:, -1] * self.task.losses(theta, records)
+        return x[:, -1] * self.task.losses(theta, Batch(self.records(x), y, jnp.ones(len(y))))

@@ -35,7 +35,7 @@ def owner_of(folder: Path, **tables: dict[str, Any]) -> Owner:
         "federation": FEDERATION,
         "budget": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "noise_floor": 0.5},
         "allowed": {
-            "algorithms": list(WIRES),
+            "algorithms": [name for name in WIRES if name != "score"],
             "models": ["logistic"],
             "most_releases": 9,
             "most_parameters": P,

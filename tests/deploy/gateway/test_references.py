@@ -68,7 +68,7 @@ def test_no_file_is_opened_by_a_name_that_was_sent(gateway, holding, silent, mon
             return look(*args, **more)
         raise RuntimeError(f"opened {args}")
 
-    places = [(holdings, ("opened", "read_whole")), (files, ("locate", "existing"))]
+    places = [(holdings, ("opened", "read_parts")), (files, ("locate", "existing"))]
     places += [(datasets, ("load_records", "load_federation")), (np, ("load",)), (builtins, ("open",))]
     for place, functions in places:
         for function in functions:

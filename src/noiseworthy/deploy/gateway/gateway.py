@@ -24,7 +24,7 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.owner import SCORE, Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.runs import Runs
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor, check_room
@@ -93,6 +93,7 @@ class Gateway:
         memories: what the owner remembers of runs.
         fingerprint: what binds the account to the records.
         sums: the owner's side of secure sums, where its file allows any.
+        scoring: the same for records that are held out, on a budget of their own; None without any.
         on_model: what the owner does with a model that was kept.
 
     Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
@@ -107,6 +108,7 @@ class Gateway:
     memories: Memories
     fingerprint: Fingerprint
     sums: Sums | None = None
+    scoring: Gateway | None = None
     on_model: Callable[[Path], None] = lambda path: None
     _compiled: dict[Task, set[str]] = field(default_factory=dict)
 
@@ -123,22 +125,32 @@ class Gateway:
             UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
-        account, path = owner.account, owner.files.ledger
-        holding = Holding.load(owner.federation, owner.owner.client, owner.rows)
+        path, table = owner.files.ledger, owner.federation
+        holding = Holding.load(table, owner.owner.client, owner.rows, owner.holds_out)
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
             make_private(path)  # not before: it may have been another file
-            (number,) = ledger.enrol([account])
-            sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
+            made = cls._on(owner, holding, ledger, owner.account)
+            if holding.held_out is not None:
+                made.scoring = cls._on(owner, holding.held_out, ledger, owner.account_held_out)
+            made.sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
         except BaseException:
             ledger.close()
             raise
+        for one in (made, made.scoring):
+            if records_changed and one is not None and not one.fingerprint.fits:
+                one.fingerprint.take()
+        return made
+
+    @classmethod
+    def _on(cls, owner: Owner, holding: Holding, ledger: DurableLedger, account: Account) -> Self:
+        """The gateway of some records on an account of theirs."""
+        (number,) = ledger.enrol([account])
         # no two owners of a ledger are called alike, also where their names hold a slash
-        memories = Memories(Path(f"{path}.memory"), f"{account.data.replace('/', chr(0))}/{account.client}")
+        place = f"{account.data.replace('/', chr(0))}/{account.client}"
+        memories = Memories(Path(f"{owner.files.ledger}.memory"), place)
         fingerprint = Fingerprint(ledger, number, holding.parts)
-        if records_changed and not fingerprint.fits:
-            fingerprint.take()
-        return cls(owner, holding, ledger, account, number, memories, fingerprint, sums=sums)
+        return cls(owner, holding, ledger, account, number, memories, fingerprint)
 
     def close(self) -> None:
         """Let go of the ledger."""
@@ -180,7 +192,8 @@ class Gateway:
             raise Declined("malformed", str(error)) from None
         try:
             if isinstance(message, Request):
-                return self._released(message)
+                scored = message.algorithm.name == SCORE and self.scoring
+                return (scored or self)._released(message)
             if isinstance(message, LeaseRequest):
                 return pack_reply(self._leased(message))
             if isinstance(message, Receipt):
@@ -212,6 +225,8 @@ class Gateway:
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE), classes=holding.classes,
             labels=tuple(map(str, listed)) if (listed := owner.federation.classes) else None,
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE), record_shape=holding.record_shape,
+            held_out=holding.held_out and holding.held_out.size,
+            scored=(self.scoring and min(1.0, self.scoring.runs.spent / WHOLE)) or 0.0,
         )  # fmt: skip
 
     def _received(self, receipt: Receipt) -> Received:

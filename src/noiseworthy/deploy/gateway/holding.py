@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import jax
@@ -12,7 +12,7 @@ from noiseworthy import _validate as check
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.readers import is_table, opened
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import read_whole
+from noiseworthy.data.tables import read_parts
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.budget import Row
@@ -40,6 +40,7 @@ class Holding:
         most_weight: bound on weights, of which each is the last number of its record; None without weights.
         persons: records k that a person has at most where rows are persons, x (n, k, d + 1) and y (n, k) as
             `data.persons` packs them; None where rows are records.
+        held_out: records beside them that no release trains on, where models are scored; else None.
     """
 
     x: Features
@@ -47,10 +48,13 @@ class Holding:
     classes: int | None
     most_weight: float | None = None
     persons: int | None = None
+    held_out: Holding | None = None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
 
     @classmethod
-    def load(cls, table: FederationTable, client: str, columns: Schema | None = None) -> Holding:
+    def load(
+        cls, table: FederationTable, client: str, columns: Schema | None = None, holds_out: bool = False
+    ) -> Holding:
         """The records of a client of a federation, as a study would deal them out.
 
         A table with `clients = 1` is the owner's own, and all of it is taken: none is set aside for tests.
@@ -60,15 +64,24 @@ class Holding:
             table: whose records.
             client: by name.
             columns: what the columns of a table are; None takes what `table` says of them.
+            holds_out: a part of the owner's own table is not trained on: what its column `split` marks, or
+                a fifth of its rows by their places.
 
         Raises:
             InvalidInput: a client that the federation does not have.
             DataError: data that cannot be read.
-            ConfigError: records that hang on each other: one that changed would exchange or recode others.
+            ConfigError: records that hang on each other: one that changed would exchange or recode others;
+                to hold records out of data that are no table of the owner's own.
         """
         if table.clients == 1 and is_table(str(table.data)):
-            persons = columns and columns.persons
-            return cls(*_own(table, columns), columns and columns.most_weight, persons)
+            more = columns and columns.most_weight, columns and columns.persons
+            trained, *tested = (cls(*part, *more) for part in _own(table, columns, holds_out=holds_out))
+            return replace(trained, held_out=tested[0] if tested else None)
+        if holds_out:
+            raise ConfigError(
+                "records are held out of a table of the owner's own, with [federation] clients = 1; take "
+                "score out of [allowed] algorithms"
+            )
         # here, because owners mostly have a table
         from noiseworthy.data.datasets import load_federation
         from noiseworthy.data.dealing import hanging
@@ -180,11 +193,14 @@ def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
     return Reference(seen.mean, seen.directions, seen.center, seen.spread)
 
 
-def _own(table: FederationTable, columns: Schema | None) -> tuple[Features, Labels, int | None]:
-    """All records of an owner's own table."""
+def _own(
+    table: FederationTable, columns: Schema | None, *, holds_out: bool
+) -> list[tuple[Features, Labels, int | None]]:
+    """All records of an owner's own table, or those that train and those that do not."""
     if table.records_per_client is not None or table.fraction < 1:
         raise DataError(
             "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
             "drop rows of the table"
         )
-    return read_whole(opened(str(table.data), table.data_dir, table.query), columns or table.columns, "train")
+    source = opened(str(table.data), table.data_dir, table.query)
+    return read_parts(source, columns or table.columns, ("train", "test")[: 1 + holds_out])

@@ -198,11 +198,13 @@ class About(OwnerTerms):
         head: of the ledger.
         spent: part of the lifetime budget that is spent, from 0 to 1.
         leased: part of it that is held for runs and not spent yet.
+        scored: part of what held-out records have as their own that is spent.
     """
 
     head: HeadText
     spent: Part
     leased: Part = 0.0
+    scored: Annotated[Part, Field(exclude_if=lambda scored: not scored)] = 0.0
 
 
 class Receipt(Table):

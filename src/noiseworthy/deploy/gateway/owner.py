@@ -25,6 +25,8 @@ ModelName = Literal[
     "cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn",
 ]  # fmt: skip
 """Models whose records' gradients are tested not to depend on other records, to the last bit."""
+SCORE = "score"
+"""The work that is done on records which are held out, and on no others."""
 OwnName = Annotated[str, Field(pattern=f"^{OWN.pattern}$")]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
 Location = Annotated[Path, Field(strict=False)]
@@ -190,6 +192,15 @@ class Owner(Table):
         return self
 
     @model_validator(mode="after")
+    def _scored_apart(self) -> Owner:
+        if self.holds_out and self.budget.unit == "client":
+            raise ValueError(
+                '[budget] unit = "client" covers all that an owner holds, and no part has one of its own; '
+                "take score out of [allowed] algorithms"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _persons_are_known(self) -> Owner:
         if self.budget.unit == "person" or self.federation.person_column is not None:
             from noiseworthy.data.schema import check_persons
@@ -210,10 +221,23 @@ class Owner(Table):
         return self.columns.of_persons() if self.columns and self.budget.unit == "person" else self.columns
 
     @property
+    def holds_out(self) -> bool:
+        """Whether a part of the records is for scores of models alone."""
+        return SCORE in self.allowed.algorithms
+
+    @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
+        return self._account_of(self.owner.data_set)
+
+    @property
+    def account_held_out(self) -> Account:
+        """That of records that are held out: as large, and their own, because none of them is trained on."""
+        return self._account_of(f"{self.owner.data_set} (held out)")
+
+    def _account_of(self, data_set: str) -> Account:
         budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
-        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", [self.owner.client])[0]
+        return accounts_of(budget, self.budget.mechanism, data_set, "", [self.owner.client])[0]
 
 
 def load_owner(path: Path) -> Owner:

@@ -1,0 +1,76 @@
+"""How good a model is, at owners: one noised sum of what each of their held-out records says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import equinox as eqx
+import numpy as np
+from pydantic import Field
+
+from noiseworthy._jax import Array, jax, jnp
+from noiseworthy._validate import Real
+from noiseworthy.methods.rows import RowSum, noise_of, of_each, parts_of
+from noiseworthy.methods.wire import Asked, Job, Vector, Wire, Work
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, Norm, of_mean_answer
+from noiseworthy.privacy.sums import MARGIN, NoisedSum
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
+    from noiseworthy.tasks.batch import Batch
+
+
+class ScoreWork(Work):
+    """Whether the model is right on each record, of two classes by class; of numbers, how near it comes."""
+
+    name: Literal["score"] = "score"
+    two_classes: bool
+    reach: Annotated[float, Field(ge=0, lt=1e30)] = 0.0
+
+
+def rows_of(task: Task, theta: Vector, batch: Batch, work: ScoreWork, clip_norm: float, norm: Norm) -> Real:
+    """What every record adds, as `privacy.scores` has it: (n, 3) of two classes and (n, 1) of others."""
+    parts = parts_of(batch, len(theta))
+    told = [_told(task, jax.device_put(theta), few, work.two_classes, work.reach) for few in parts]
+    length = ANSWER_LENGTHS[norm] if work.two_classes else 1.0
+    return MARGIN * clip_norm / length * np.concatenate([*map(np.asarray, told)]).astype(np.float64)
+
+
+@eqx.filter_jit
+def _told(task: Any, theta: Array, batch: Batch, two_classes: bool, reach: float) -> Array:
+    from noiseworthy.tasks.persons import Persons  # here, because few owners' rows are persons
+
+    model: Any = task.task if isinstance(task, Persons) else task
+
+    def of_record(x: Array, y: Array) -> Array:
+        if reach:
+            right = 1 - jnp.abs(model.answers(theta, x[None]).reshape(()) - y) / reach
+        else:
+            right = model.score(theta, x[None], y[None]).accuracy
+        r, c = 2 * jnp.clip(jnp.nan_to_num(right), 0, 1) - 1, jnp.where(y > 0, 1.0, -1.0)
+        return jnp.stack([r, c, r * c]) if two_classes else r[None]
+
+    def of_row(x: Array, y: Array, mask: Array) -> Array:
+        return x[:, -1] @ jax.vmap(of_record)(task.records(x), y) if model is not task else of_record(x, y)
+
+    return of_each(task, of_row, batch)
+
+
+def _job(request: Asked, work: ScoreWork, task: Task, records: int) -> Job:
+    clip, noise = request.clip_norm, noise_of(request, request.noise)
+    moved = of_mean_answer(clip, [records], noise.norm, two_classes=work.two_classes)
+    total = NoisedSum.planned(
+        Release(noise, moved), clip, records, 3 if work.two_classes else 1,
+        apart=moved.value.item() * records / clip, slack=1 - MARGIN,
+    )  # fmt: skip
+    return RowSum(
+        task, request.theta, total, lambda few: rows_of(task, request.theta, few, work, clip, noise.norm)
+    )
+
+
+WIRE = Wire(
+    table=ScoreWork,
+    work=lambda how, client, t: ScoreWork(two_classes=how.two_classes, reach=how.reach),
+    job=_job,
+)

@@ -1,0 +1,133 @@
+"""How good a model is on records that its owners hold out: what each record says, and what is read of it.
+
+    upload_i = (1/n_i) sum_records a(record) + noise,        a = r, or (r, c, r c)/L of two classes
+
+with r = 1 where the model is right and -1 where it is wrong, c = 1 of the second class and -1 of the first,
+and L = 3 in L1 and sqrt 3 in L2, which makes every row as long as the clip of 1. For numbers r falls
+evenly from 1 to -1 as the prediction's error grows from 0 to a public reach. No record that is held out is
+trained on, so that these releases have a budget of their own. docs/theory/accounting.md#scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, of_mean_answer
+
+Real = NDArray[np.float64]
+
+
+class Scored(NamedTuple):
+    """What noised answers say of a model.
+
+    Attributes:
+        score: share of the records that it is right on, or the mean error of its predictions.
+        deviation: standard deviation of the score, by noise and by which records were held out: no
+            less than it is, because errors are taken to spread as widely as their mean lets them.
+        classes: of two classes, the share of the records of each and that of them that the model finds, with
+            the deviation of the latter; nothing of a class whose share drowns in noise, and () of others.
+    """
+
+    score: float
+    deviation: float
+    classes: tuple[tuple[float, float, float] | None, ...] = ()
+
+
+class ScoreRelease(NamedTuple):
+    """How owners release what their held-out records say of a model, by public facts alone.
+
+    Attributes:
+        release: of every owner.
+        sizes: records that each holds out, shape (N,).
+        two_classes: whether answers are told by class.
+        reach: error of a prediction that counts as wrong, where numbers are predicted; 0 for classes.
+    """
+
+    release: Release
+    sizes: NDArray[np.int64]
+    two_classes: bool
+    reach: float = 0.0
+
+    @classmethod
+    def of(
+        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, floors: ArrayLike,
+        *, two_classes: bool, reach: float = 0.0,
+    ) -> ScoreRelease:  # fmt: skip
+        """One release for all of a budget that held-out records have to themselves.
+
+        Args:
+            sizes: records, or persons, that each owner holds out, shape (N,).
+            budget: of one of them at each owner.
+            family: the noise.
+            floors: the least noise of each owner, in units of what a neighbour changes, shape (N,).
+            two_classes, reach: as the attributes.
+
+        Example:
+            >>> budget = PrivacyBudget.of(2.0, 0.0, 1)
+            >>> made = ScoreRelease.of(np.array([100]), budget, "laplace", [0.1], two_classes=False)
+            >>> made.release.mechanism.size  # 2 / (n epsilon)
+            array([0.01])
+        """
+        law, once = law_of(family), np.ones(len(sizes))
+        moved = of_mean_answer(1.0, sizes, law.norm, two_classes=two_classes)
+        size = law.paid_in.analysis.noise(moved.value, budget, 1.0, once)
+        noise = law.noise(np.maximum(size, np.asarray(floors) * moved.value))
+        return cls(Release(noise, moved), sizes, two_classes, reach)
+
+    @property
+    def clip_norm(self) -> float:
+        """Of a record's row."""
+        return 1.0
+
+    def read(self, answers: Mapping[int, Real]) -> Scored:
+        """What the noised answers of some owners, or all, say, every record counted once.
+
+        Args:
+            answers: by place, shape (3,) of two classes and (1,) else.
+
+        Example:
+            >>> budget = PrivacyBudget.of(50.0, 1e-5, 1)
+            >>> made = ScoreRelease.of(np.array([400]), budget, "gaussian", [0.1], two_classes=True)
+            >>> rows = np.array([[1, 1, 1]] * 90 + [[-1, 1, -1]] * 10 + [[1, -1, -1]] * 300) / 3**0.5
+            >>> found = made.read({0: rows.mean(axis=0)})
+            >>> round(found.score, 3), [round(one[1], 3) for one in found.classes]
+            (0.975, [1.0, 0.9])
+        """
+        there = [*answers]
+        weights = self.sizes[there] / self.sizes[there].sum()
+        length = ANSWER_LENGTHS[self.release.sensitivity.norm] if self.two_classes else 1.0
+        noise = length**2 * float(np.square(weights) @ self.release.mechanism.variance[there])
+        r, *others = length * (weights @ np.stack([*answers.values()]))
+        records, right = int(self.sizes[there].sum()), _share((1 + r) / 2)
+        deviation = (noise / 4 + right * (1 - right) / records) ** 0.5
+        if self.reach:
+            return Scored(self.reach * (1 - right), self.reach * deviation)
+        if not others:
+            return Scored(right, deviation)
+        c, rc = others
+        ends = [(1 - c, 1 + r - c - rc), (1 + c, 1 + r + c + rc)]
+        return Scored(right, deviation, tuple(_found(a / 2, b / 4, noise, records) for a, b in ends))
+
+
+def _share(value: float) -> float:
+    return min(max(float(value), 0.0), 1.0)
+
+
+def _found(share: float, both: float, noise: float, records: int) -> tuple[float, float, float] | None:
+    """A class's share, the part of it that is found, and its deviation; None where noise is most of it.
+
+    Of three numbers with noise of variance v the share has v/4, what is of the class and found 3 v/16, and
+    both together v/8; a ratio moves by these to first order.
+    """
+    if share <= noise**0.5:
+        return None
+    part = _share(both / share)
+    moved = noise * (3 / 16 - part / 4 + part**2 / 4) / share**2
+    return _share(share), part, (moved + part * (1 - part) / (records * share)) ** 0.5
