@@ -341,6 +341,7 @@ def _trained(
     )
     from noiseworthy.deploy.known_ledgers import KnownLedgers
     from noiseworthy.deploy.rosters import roster_of
+    from noiseworthy.deploy.scoring import check_held_out
     from noiseworthy.model.folder import NAME as MODEL
     from noiseworthy.model.folder import load_folder
     from noiseworthy.studies.delivery import deliver
@@ -353,6 +354,7 @@ def _trained(
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = _waited_for(exchange, federation.clients, patience, fewest)
     deployment.check_owners(abouts, resume=resume, fewest=fewest)
+    check_held_out(deployment, abouts, resume=resume)
     if deployment.plan.problem.trust.sums_itself:
         check_approved(roster, abouts)
     known, seeds = KnownLedgers.of(place, abouts), planned.prepared.study.training.seeds
@@ -387,6 +389,7 @@ def _trained(
 
 def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:
     """What a round adds to the progress: how many answered, and by name who did not."""
+    from noiseworthy.deploy.remote import SCORING
 
     def show(share: float, done: Round | None) -> None:
         if done is None:
@@ -395,6 +398,7 @@ def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:
         missing = {owner: why for owner, why in done.answers.items() if why}
         bar(share, f"{len(done.answers) - len(missing)} of {len(done.answers)} owners")
         for owner, why in missing.items():
-            err.print(f"round {done.number + 1}: {owner}: {why}", soft_wrap=True, markup=False)
+            when = "at the end" if done.number == SCORING else f"round {done.number + 1}"
+            err.print(f"{when}: {owner}: {why}", soft_wrap=True, markup=False)
 
     return show

@@ -64,6 +64,15 @@ def read_owners(path: Path) -> list[OwnerTerms]:
 _REMEDY = "write it with noiseworthy deploy ask"
 
 
+def check_scores(owners: Sequence[OwnerTerms], path: Path) -> None:
+    """Refuse, by DataError, to have owners score a model of whom none holds records out."""
+    if all(one.held_out is None for one in owners):
+        raise DataError(
+            f'[federation] test = "owners" has owners tell how good the model is, and nobody in {path} holds '
+            'records out; have them add "score" to [allowed] algorithms and ask again, or leave test out'
+        )
+
+
 def federation_of_owners(path: Path, test: Path | None, columns: Columns | Schema) -> Federation:
     """A federation whose records lie at their owners: names, sizes and shapes are known, and no record is.
 

@@ -25,7 +25,7 @@ class FederationTable(Table):
     query: str | None = None
     """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None
-    """Table of test records, of `owners:` alone; left out, the model is not scored."""
+    """Table of test records, of `owners:` alone; or "owners", who tell with noise of those they hold out."""
     data_dir: Annotated[Path, Field(strict=False)] | None = None
     """Folder of data files; by default what `NOISEWORTHY_DATA` names."""
     clients: Size | None = None
@@ -105,6 +105,11 @@ class FederationTable(Table):
         return Columns(self.label_column, self.client_column, features, self.regression, classes)
 
     @property
+    def test_file(self) -> str | None:
+        """The table of test records, where the server has one of its own."""
+        return None if self.test == BY_OWNERS else self.test
+
+    @property
     def of_owners(self) -> bool:
         """Whether the records lie at their owners."""
         return self.data is not None and self.data.startswith(OWNERS)
@@ -112,5 +117,7 @@ class FederationTable(Table):
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
+BY_OWNERS = "owners"
+"""What `test` says where owners score the model."""
 _LATER = ("query", "simulation", "person_column")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")

@@ -25,8 +25,9 @@ from noiseworthy.deploy.gateway.messages import About, LeaseRequest, Seen
 from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
-from noiseworthy.deploy.remote import BEFORE, Round, Terms, at_start, train_remotely
+from noiseworthy.deploy.remote import BEFORE, SCORING, Round, Terms, at_start, train_remotely
 from noiseworthy.deploy.run_state import RunState
+from noiseworthy.deploy.scoring import check_scored, scorers, told_score
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.telling import told_mean
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
@@ -40,7 +41,7 @@ from noiseworthy.model.folder import Kept
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.studies.delivery import task_table
-from noiseworthy.studies.flags import class_prior
+from noiseworthy.studies.flags import class_prior, flags
 from noiseworthy.studies.plan_file import keep_stages
 from noiseworthy.studies.record import Record, with_training
 from noiseworthy.studies.run_folder import check_unused
@@ -100,10 +101,11 @@ def train(
         ResumeError: a folder of another study, or without a checkpoint; without `resume`, one that holds a
             training or a study.
         GatewayError: an owner that does not hold the price of the run for it.
-        ConfigError: owners who are to sum, and no roster that holds them all.
+        ConfigError: owners who are to sum, and no roster that holds them all; a score that nobody could tell.
         InvalidInput: a test loss that is nan before training, or a model that ran out of float32.
     """
     check_roster(deployment, roster)
+    check_scored(deployment)
     if not resume:
         check_unused(folder)
         federation, task = deployment.federation, deployment.task
@@ -116,6 +118,7 @@ def train(
     session = _Session(deployment, exchange, folder, patience, on_round, told, known, roster, mark=mark)
     try:
         done = session.whole(start)
+        session.score(done)
     except (NoMoreReplies, InvalidInput):
         session.end()
         raise
@@ -221,6 +224,15 @@ class _Session:
         self.on_round(0.0, Round(BEFORE, answers, time.monotonic() - started))
         self.told.late = letters.late
         return self.told.found
+
+    def score(self, done: DeployedRun) -> None:
+        """Have owners tell how good the model is, where the study asks them; none of it can end the run."""
+        if not scorers(done.deployment):
+            return
+        letters, started = Correspondence(self.exchange, self.told.heads), time.monotonic()
+        theta = done.trained.theta[0]
+        self.told.score, answers = told_score(done.deployment, self.told.run, theta, letters, self.patience)
+        self.on_round(1.0, Round(SCORING, answers, time.monotonic() - started))
 
     def letters(self) -> Correspondence:
         """What is known of the owners, for a stage to go on with."""
@@ -345,15 +357,17 @@ def with_network(record: Record, done: DeployedRun, abouts: list[About], seconds
     """
     prior = class_prior(done.deployment.federation)
     record = with_training(record, done.trained, [done.deployment.seed], seconds, prior)
-    training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,
         "late": done.told.late,
         "ended": done.told.ended,
         "rounds": [one._asdict() for one in done.told.rounds],
         "owners": [about.model_dump(mode="json") for about in abouts],
+        **({"score": done.told.score} if done.told.score else {}),
     }
-    return {**record, "training": training, "network": strict_json(network)}
+    record = {**record, "network": strict_json(network)}
+    training = {**record["training"], "assurance": DRAWN}
+    return {**record, "training": {**training, "flags": flags(record, training)}}
 
 
 def _terms(deployment: Deployment, at: NDArray[np.int64], patience: float, roster: Roster | None) -> Terms:

@@ -49,7 +49,9 @@ class Reached(NamedTuple):
 
 
 BEFORE = -1
-"""The number of what owners tell before the rounds."""
+"""The number of what owners tell before the rounds,"""
+SCORING = -2
+"""and of what they tell of the model after them."""
 
 
 class Round(NamedTuple):

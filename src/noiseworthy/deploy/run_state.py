@@ -36,6 +36,7 @@ class RunState:
         ended: why the training ended before its last round; empty if it did not.
         opening: where a stage that estimates ended, once it has.
         found: what is read of owners' answers before round 1, once they told, as a plan names it.
+        score: what they told of the model, as a record has it; empty before, and where nobody did.
     """
 
     run: str
@@ -48,6 +49,7 @@ class RunState:
     ended: str = ""
     opening: Checkpoint | None = None
     found: dict[str, Any] = field(default_factory=dict)
+    score: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls) -> RunState:

@@ -20,7 +20,6 @@ from noiseworthy.deploy.remote import BEFORE, uploads_of
 from noiseworthy.methods.wire import Work
 from noiseworthy.methods.wires import wire
 from noiseworthy.privacy.label_means import LabelMean
-from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.tasks.factory import make_task
@@ -28,19 +27,19 @@ from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskingMean(Asking):
-    """The one request of a run that asks for the mean; its plan is that of this release alone.
+class AskingOnce(Asking):
+    """Requests that a run makes once, before its rounds or after; their plan is that of this release alone.
 
     Attributes:
-        how: it is released.
+        how: it is released: by means, means of labels, or scores.
         asked: for, by the name of its work.
     """
 
-    how: MeanRelease | LabelMean
+    how: Any
     asked: str
 
     def work(self, client: int, t: int) -> Work:
-        """The mean."""
+        """What is told."""
         return wire(self.asked).work(self.how, client, t)
 
     def releases(self, t: int) -> NDArray[np.int64]:
@@ -48,7 +47,7 @@ class AskingMean(Asking):
         return self.made
 
 
-def asking_of(deployment: Deployment, run: str) -> AskingMean:
+def asking_of(deployment: Deployment, run: str) -> AskingOnce:
     """What every owner is asked for before round 1, of its records as they are.
 
     Args:
@@ -64,7 +63,7 @@ def asking_of(deployment: Deployment, run: str) -> AskingMean:
     alone = replace(plan, problem=problem, rounds=1, releases=once, release=how.release, local=None)
     everybody = np.arange(federation.n_clients, dtype=np.int32)[None]
     asked = "mean" if plan.ranges is None else plan.ranges.asked
-    return AskingMean(run, alone, table, model, everybody, 0 * once, how=how, asked=asked)
+    return AskingOnce(run, alone, table, model, everybody, 0 * once, how=how, asked=asked)
 
 
 def told_mean(

@@ -79,6 +79,7 @@ class Description(Table):
             are, and absent from the file.
         probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
             program that computes otherwise is noticed; None where training diverged.
+        told: what owners told of it, with noise, in words; absent from the file where they told nothing.
         turned: whether images on white paper are turned before anything else, `leaf.femnist_images`; absent
             from the file where they are not.
     """
@@ -100,6 +101,7 @@ class Description(Table):
     probe: list[float] | None
     test_origin: TestOrigin | None = Field(default=None, exclude_if=lambda origin: origin is None)
     calibration: Calibration | None = Field(default=None, exclude_if=lambda found: found is None)
+    told: str = Field(default="", exclude_if=lambda told: not told)
     turned: bool = Field(default=False, exclude_if=lambda turned: not turned)
 
     @model_validator(mode="after")

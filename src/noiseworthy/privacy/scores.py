@@ -24,6 +24,20 @@ from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, of_mean_answer
 Real = NDArray[np.float64]
 
 
+class FoundClass(NamedTuple):
+    """How much of a class a model finds.
+
+    Attributes:
+        share: of all records that are of the class.
+        found: part of these that the model says so of.
+        deviation: standard deviation of that part.
+    """
+
+    share: float
+    found: float
+    deviation: float
+
+
 class Scored(NamedTuple):
     """What noised answers say of a model.
 
@@ -31,13 +45,12 @@ class Scored(NamedTuple):
         score: share of the records that it is right on, or the mean error of its predictions.
         deviation: standard deviation of the score, by noise and by which records were held out: no
             less than it is, because errors are taken to spread as widely as their mean lets them.
-        classes: of two classes, the share of the records of each and that of them that the model finds, with
-            the deviation of the latter; nothing of a class whose share drowns in noise, and () of others.
+        classes: of two classes, what the model finds of each; None of one whose share drowns in noise.
     """
 
     score: float
     deviation: float
-    classes: tuple[tuple[float, float, float] | None, ...] = ()
+    classes: tuple[FoundClass | None, ...] = ()
 
 
 class ScoreRelease(NamedTuple):
@@ -87,7 +100,9 @@ class ScoreRelease(NamedTuple):
         return 1.0
 
     def read(self, answers: Mapping[int, Real]) -> Scored:
-        """What the noised answers of some owners, or all, say, every record counted once.
+        """What the noised answers of some owners, or all, say: each weighs by its records and their noise.
+
+            weight_i = 1/(1/n_i + v_i),        v_i of the noise in r
 
         Args:
             answers: by place, shape (3,) of two classes and (1,) else.
@@ -97,31 +112,42 @@ class ScoreRelease(NamedTuple):
             >>> made = ScoreRelease.of(np.array([400]), budget, "gaussian", [0.1], two_classes=True)
             >>> rows = np.array([[1, 1, 1]] * 90 + [[-1, 1, -1]] * 10 + [[1, -1, -1]] * 300) / 3**0.5
             >>> found = made.read({0: rows.mean(axis=0)})
-            >>> round(found.score, 3), [round(one[1], 3) for one in found.classes]
+            >>> round(found.score, 3), [round(one.found, 3) for one in found.classes]
             (0.975, [1.0, 0.9])
         """
         there = [*answers]
-        weights = self.sizes[there] / self.sizes[there].sum()
         length = ANSWER_LENGTHS[self.release.sensitivity.norm] if self.two_classes else 1.0
-        noise = length**2 * float(np.square(weights) @ self.release.mechanism.variance[there])
+        noises = length**2 * self.release.mechanism.variance[there]
+        weights = 1 / (1 / self.sizes[there] + noises)
+        weights /= weights.sum()
         r, *others = length * (weights @ np.stack([*answers.values()]))
-        records, right = int(self.sizes[there].sum()), _share((1 + r) / 2)
-        deviation = (noise / 4 + right * (1 - right) / records) ** 0.5
+        noise, drawn = (float(np.square(weights) @ one) for one in (noises, 1 / self.sizes[there]))
+        right = _share((1 + r) / 2)
+        deviation = (noise / 4 + _drawn(right, drawn)) ** 0.5
         if self.reach:
             return Scored(self.reach * (1 - right), self.reach * deviation)
         if not others:
             return Scored(right, deviation)
         c, rc = others
         ends = [(1 - c, 1 + r - c - rc), (1 + c, 1 + r + c + rc)]
-        return Scored(right, deviation, tuple(_found(a / 2, b / 4, noise, records) for a, b in ends))
+        return Scored(right, deviation, tuple(_found(a / 2, b / 4, noise, drawn) for a, b in ends))
 
 
 def _share(value: float) -> float:
     return min(max(float(value), 0.0), 1.0)
 
 
-def _found(share: float, both: float, noise: float, records: int) -> tuple[float, float, float] | None:
-    """A class's share, the part of it that is found, and its deviation; None where noise is most of it.
+def _drawn(part: float, one: float) -> float:
+    """Variance of a part of records that were drawn, of which each counts `one`.
+
+    Two more are taken to be on either side, so that of a few records without a mistake not all are certain.
+    """
+    likely = (part + 2 * one) / (1 + 4 * one)
+    return one * likely * (1 - likely)
+
+
+def _found(share: float, both: float, noise: float, drawn: float) -> FoundClass | None:
+    """What is found of a class by its share and what is both of it and found; None where noise is its share.
 
     Of three numbers with noise of variance v the share has v/4, what is of the class and found 3 v/16, and
     both together v/8; a ratio moves by these to first order.
@@ -130,4 +156,4 @@ def _found(share: float, both: float, noise: float, records: int) -> tuple[float
         return None
     part = _share(both / share)
     moved = noise * (3 / 16 - part / 4 + part**2 / 4) / share**2
-    return _share(share), part, (moved + part * (1 - part) / (records * share)) ** 0.5
+    return FoundClass(_share(share), part, (moved + _drawn(part, drawn / share)) ** 0.5)

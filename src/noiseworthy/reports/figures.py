@@ -31,6 +31,7 @@ from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
+from noiseworthy.reports.told_score import score_caption, score_figure
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
 from noiseworthy.reports.what_if import what_if_figure
@@ -128,6 +129,7 @@ PLOTS: dict[str, tuple[Draw, str, Caption]] = {
     "leak": (leak_figure, "What the printed formula would have leaked", alternatives.leak_caption),
     "participation": (participation_figure, "Whom to ask", participation_caption),
     "estimates": (estimates_figure, "What was estimated", estimates_caption),
+    "score": (score_figure, "What owners told of the model", score_caption),
     "network": (network_figure, "How the network did", network_caption),
     "compare": (compare_figure, "The plan beside other counts at its own step", at_home.compare_caption),
     "tradeoff": (tradeoff_figure, "Trade-off", tradeoff_words.caption),

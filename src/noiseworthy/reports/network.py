@@ -24,6 +24,10 @@ from noiseworthy.studies.typed_record import RunRecord
 if TYPE_CHECKING:
     from noiseworthy.deploy.owners import Standing
 
+_OF_HELD_OUT = (
+    " In the end {} told how good the model is on records held out, of each once, with noise that its whole "
+    "epsilon pays for. No other release reads them, and what it cost is not part of what is told here."
+)
 _SHOWN = 20
 """Owners that are drawn; of more, those who answered least."""
 
@@ -104,6 +108,8 @@ def network_clauses(record: RunRecord) -> list[Clause]:
         f"{count(len(owners), 'owner')} told afterwards how much of their lifetime budgets is spent, by this "
         "and other trainings:"
     )
+    if (score := network.score) is not None:
+        text += _OF_HELD_OUT.format(count(len(score.owners), "owner"))
     early = [Clause("Why the training ended early", f"{ended[0].upper()}{ended[1:]}.")] if ended else []
     return [*early, Clause("What owners hold", text, told)]
 

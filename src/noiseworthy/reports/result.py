@@ -14,6 +14,7 @@ from noiseworthy.reports import at_home, findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
 from noiseworthy.reports.privacy_statement import bought_before
 from noiseworthy.reports.schedules import headline
+from noiseworthy.studies.told_scores import reached_by
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, OutcomePart, UsualPart
@@ -57,7 +58,9 @@ def title(record: RunRecord) -> str:
     A loss that is not finite is one that diverged.
     """
     if (found := result_of(record)) is None:
-        return f"Trained {budget(record)}, not scored" if record.training else headline(record)
+        told = record.network and record.network.score
+        scored = f"{reached_by(told, told.reach)} {budget(record)}, as its owners told" if told else ""
+        return scored or (f"Trained {budget(record)}, not scored" if record.training else headline(record))
     mean = written(record, found.quantity, found.outcome.mean)
     if mean == "diverged":
         return "Training diverged"

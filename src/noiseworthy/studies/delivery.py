@@ -22,7 +22,8 @@ from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
 from noiseworthy.studies.standard_errors import coefficients_in
 from noiseworthy.studies.statement import statement_of
-from noiseworthy.studies.typed_record import view
+from noiseworthy.studies.told_scores import sentences
+from noiseworthy.studies.typed_record import RunRecord, view
 from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.networks import ModelTask
@@ -77,7 +78,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         task=task_table(prepared), record_shape=shape, label_shape=list(federation.label_shape),
         classes=class_names(prepared), schema=federation.schema, seed=seeds[0], seeds=seeds,
         plan_digest=found.plan_digest, privacy=statement_of(found), metrics=None,
-        test_origin=federation.test_origin, probe=probed(task, values, shape),
+        test_origin=federation.test_origin, probe=probed(task, values, shape), told=_told_of(found),
         turned=str(prepared.study.federation.data).startswith("leaf:") and shape == [28, 28],
     )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
@@ -90,6 +91,12 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     if metrics is not None and federation.test_origin == "apart" and model.gives_probabilities:
         return _calibrated(model, metrics, test_x, federation.test_y, weights)
     return kept._replace(description=described.model_copy(update={"metrics": metrics}))
+
+
+def _told_of(record: RunRecord) -> str:
+    """What owners told of the model, in words."""
+    score = record.network and record.network.score
+    return " ".join(sentences(score)) if score else ""
 
 
 def _calibrated(model: Model, metrics: Metrics, x: NDArray, y: NDArray, own: NDArray | None) -> Kept:

@@ -11,6 +11,8 @@ import numpy as np
 from noiseworthy.data import Federation
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.told_scores import sentences
+from noiseworthy.studies.typed_owners import ScorePart
 
 WIDER = 1.25
 """Factor by which a measured loss may lie outside what trials gave on the public data sets."""
@@ -91,7 +93,8 @@ def flags(record: Record, training: Record) -> list[str]:
     """
     federation, said = record["federation"], record.get("foretold")
     if federation is not None and not federation.get("test_records", 1):
-        return [_UNTESTED]
+        told = record.get("network", {}).get("score")
+        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told))
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noiseworthy.data.datasets import load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate
-from noiseworthy.data.table import OWNERS
+from noiseworthy.data.table import BY_OWNERS, OWNERS
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.selection import cohort
 from noiseworthy.studies.clients import in_order
@@ -51,15 +52,23 @@ def open_federation(study: Study) -> Federation:
     return open_data(study).federation
 
 
+def file_of_owners(study: Study) -> Path:
+    """What owners told, of a study whose records lie with them."""
+    owners = study.located(str(study.federation.data)).removeprefix(OWNERS)
+    return locate(owners, study.federation.data_dir, "the file of owners that noiseworthy deploy ask writes")
+
+
 def _federation(study: Study, columns: Schema | None) -> Federation:
     table = study.federation
     if table.of_owners:
-        from noiseworthy.data.owners import federation_of_owners
+        from noiseworthy.data.owners import check_scores, federation_of_owners, read_owners
 
-        owners = study.located(str(table.data)).removeprefix(OWNERS)
-        file = locate(owners, table.data_dir, "the file of owners that noiseworthy deploy ask writes")
-        test = None if table.test is None else locate(study.located(table.test), table.data_dir)
-        return federation_of_owners(file, test, study.counted_columns or study.meaning)
+        file = file_of_owners(study)
+        test = table.test_file and locate(study.located(table.test_file), table.data_dir)
+        known = federation_of_owners(file, test or None, study.counted_columns or study.meaning)
+        if table.test == BY_OWNERS:
+            check_scores(read_owners(file), file)
+        return known
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
             "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip

@@ -252,7 +252,7 @@ class Study(Table):
         """Paths of the study that lead nowhere from its file, but somewhere from the working directory."""
         table, data = self.federation, self.planning.public
         public = [] if data == "auto" else data
-        stated = [table.data, table.test, *(self.task.reference or []), *public]
+        stated = [table.data, table.test_file, *(self.task.reference or []), *public]
         paths = [_path_of(source)[1] for source in stated if source is not None]
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
 

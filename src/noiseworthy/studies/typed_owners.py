@@ -1,6 +1,6 @@
 """The parts of a record that say what owners did over a network, and what they reach at home."""
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.studies.typed_parts import Number, Part
@@ -22,6 +22,53 @@ class OwnerPart(OwnerTerms):
     head: str
     spent: float
     leased: float = 0.0
+    scored: float = 0.0
+
+
+class OwnersScore(Part):
+    """What one owner's held-out records say of the model, noised.
+
+    Attributes:
+        records: that it holds out.
+        score: share that the model is right on, or the mean error of its predictions.
+        deviation: of the score, by noise and by which records were held out.
+    """
+
+    client: str
+    records: int
+    score: float
+    deviation: float
+
+
+class FoundClass(Part):
+    """How much of a class the model finds, of two: `share` of all records, `found` of those of the class."""
+
+    label: str
+    share: float
+    found: float
+    deviation: float
+
+
+class ScorePart(Part):
+    """What owners told of the model, every record of those who did counted once.
+
+    Attributes:
+        score, deviation: as of one owner.
+        reach: what errors are told up to, where numbers are predicted; 0 for classes.
+        owners: that told, each by itself.
+        classes: of two classes, those whose share noise leaves known.
+    """
+
+    score: float
+    deviation: float
+    reach: float = 0.0
+    owners: list[OwnersScore]
+    classes: list[FoundClass] = Field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Held-out records of all who told."""
+        return sum(one.records for one in self.owners)
 
 
 class NetworkPart(Part):
@@ -32,6 +79,7 @@ class NetworkPart(Part):
     ended: str = ""
     rounds: list[RoundPart]
     owners: list[OwnerPart]
+    score: ScorePart | None = None
 
 
 class CandidatePart(Part):
