@@ -22,6 +22,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import asked_in_training, noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
+from noiseworthy.studies.told_scores import sentences
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
 
@@ -90,6 +91,8 @@ def training_panel(record: RunRecord) -> Panel | None:
         _fact(facts, f"test {findings.score_name(record)}", reached)
     if training.metrics and (told := findings.scores_of(training.metrics)):
         _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
+    if record.network and (score := record.network.score):
+        _fact(facts, "told", sentences(score)[0])
     if chosen := findings.chosen_by(record):
         _fact(facts, "chosen by", chosen)
     _fact(facts, "asked", f"each client {asked_in_training(record)}")

@@ -94,7 +94,7 @@ def flags(record: Record, training: Record) -> list[str]:
     federation, said = record["federation"], record.get("foretold")
     if federation is not None and not federation.get("test_records", 1):
         told = record.get("network", {}).get("score")
-        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told))
+        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told))[1:]
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None
