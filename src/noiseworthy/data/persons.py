@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels
-from noiseworthy.data.records import HOLDOUT_FRACTION, Records, by_hash, hashes, members_of
+from noiseworthy.data.records import HOLDOUT_FRACTION, Records, by_hash, check_apart, hashes, members_of
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.values import columns_of, names
 from noiseworthy.errors import DataError
@@ -105,19 +105,6 @@ def of_persons(
         test_client_ids=None if owners is None else owners[is_test],
         persons=most,
     )  # fmt: skip
-
-
-def check_apart(whose: NDArray, is_test: NDArray[np.bool_], name: str) -> None:
-    """Refuse, by DataError, persons of whom some records test and others do not.
-
-    Args:
-        whose: name or number of the person of each record, shape (n,).
-        is_test: records that test, shape (n,).
-        name: of the data.
-    """
-    if both := {*whose[is_test].tolist()} & {*whose[~is_test].tolist()}:
-        who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
-        raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
 
 
 def held_out(names: Sequence[str]) -> NDArray[np.bool_]:

@@ -140,6 +140,40 @@ def holdout(groups: NDArray) -> NDArray[np.bool_]:
     return is_test
 
 
+def held_apart(
+    is_test: NDArray[np.bool_] | None, whose: NDArray | None, name: str, n: int
+) -> NDArray[np.bool_]:
+    """Which of n records of an owner's table it holds out: the marked ones, or a fifth by their places.
+
+    Args:
+        is_test: those that a column marks, shape (n,); None without one.
+        whose: the person of each record, shape (n,); None where nobody says.
+        name: of the data.
+        n: records.
+
+    Raises:
+        DataError: persons in both parts, or of whom no column says who is in which.
+
+    Guarantee: an exchange of one record, or of all of a person, in its part changes nothing of the other.
+    """
+    if whose is None:
+        return holdout(np.zeros(n)) if is_test is None else is_test
+    if is_test is None:  # by rank of their names, or by places, one person could move others
+        raise DataError(
+            f"{name} names persons, and no column marks whom to hold out; add one of role split, 'test' for "
+            "all records of about a fifth of them, chosen without regard to anything else"
+        )
+    check_apart(whose, is_test, name)
+    return is_test
+
+
+def check_apart(whose: NDArray, is_test: NDArray[np.bool_], name: str) -> None:
+    """Refuse, by DataError, persons of whom some records test and others do not; as `held_apart` has them."""
+    if both := {*whose[is_test].tolist()} & {*whose[~is_test].tolist()}:
+        who = "1 person has" if len(both) == 1 else f"{len(both)} persons have"
+        raise DataError(f"{name}: {who} records marked 'train' and others marked 'test'; mark all alike")
+
+
 def holdout_of_each(x: Features, labels: NDArray) -> NDArray[np.bool_]:
     """Mask of about a fifth of the records, each chosen by a public hash of itself and of nothing else.
 

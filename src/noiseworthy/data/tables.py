@@ -84,8 +84,6 @@ def read_parts(
 
     Raises:
         DataError: as `read_whole`; persons in both parts, or of whom nobody says who is in which.
-
-    Guarantee: an exchange of one record, or of all of a person, in its part changes nothing of the other.
     """
     table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
     if isinstance(columns, Columns):
@@ -96,7 +94,9 @@ def read_parts(
         x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=not as_persons)
         classes = columns.n_classes
     if len(parts) > 1:
-        is_test = _both_sides(table, columns, is_test, name, len(y))
+        from noiseworthy.data.records import held_apart  # here, because few owners hold records out
+
+        is_test = held_apart(is_test, _whose(table, columns), name, len(y))
     made = []
     for part in parts:
         kept = np.ones(len(y), bool) if is_test is None else is_test == (part == "test")
@@ -112,23 +112,13 @@ def read_parts(
     return made
 
 
-def _both_sides(
-    table: Table, columns: Columns | Schema, is_test: NDArray[np.bool_] | None, name: str, n: int
-) -> NDArray[np.bool_]:
-    """Which records test: the marked ones, or by their places, so that none moves another from its side."""
+def _whose(table: Table, columns: Columns | Schema) -> NDArray | None:
+    """The person of each record; None where no column names persons."""
     if isinstance(columns, Columns) or columns.person is None:
-        from noiseworthy.data.records import holdout  # here, because few owners hold records out
+        return None
+    from noiseworthy.data.persons import names_of
 
-        return holdout(np.zeros(n)) if is_test is None else is_test
-    from noiseworthy.data.persons import check_apart, names_of
-
-    if is_test is None:  # by rank of their names, or by places, one person could move others
-        raise DataError(
-            f"{name} names persons, and no column marks whom to hold out; add a column {SPLIT_COLUMN!r}, "
-            "'test' for all records of about a fifth of them, chosen without regard to anything else"
-        )
-    check_apart(np.array(names_of(table, columns)), is_test, name)
-    return is_test
+    return np.array(names_of(table, columns))
 
 
 def plain_examples(

@@ -18,7 +18,7 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.batch import Batch, of_each
 from noiseworthy.tasks.linear import LinearModel
 
 if TYPE_CHECKING:
@@ -105,13 +105,6 @@ def _gradients(task: Task | Personal, theta: Array, batch: Batch, clip_norm: Arr
     # Clips bound what a record adds only if its gradient, rounding included, is its own: in one product over
     # all records it could depend on the others, and a neighbour would change every row.
     return of_each(task, alone, batch)
-
-
-def of_each(task: Task | Personal, alone: Callable[[Array, Array, Array], Array], batch: Batch) -> Array:
-    """What is computed of each record as the only one, in a batch or, where the task says so, in turn."""
-    if getattr(task, "one_by_one", False):
-        return jax.lax.map(lambda record: alone(*record), batch)
-    return jax.vmap(alone)(*batch)
 
 
 def is_derived(upload: Upload | Derived, length: int) -> bool:

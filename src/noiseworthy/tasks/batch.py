@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from noiseworthy._jax import Array, jnp
+from noiseworthy._jax import Array, jax, jnp
 
 SAFETY = 1.0 - 2.0**-20
 """Records are clipped to C (1 - 2^-20), so that float32 rounding (1.1e-7 relative) cannot exceed C."""
@@ -37,3 +38,10 @@ class Score(NamedTuple):
 
     loss: Array
     accuracy: Array
+
+
+def of_each(task: Any, alone: Callable[[Array, Array, Array], Array], batch: Batch) -> Array:
+    """What is computed of each record as the only one, in a batch or, where the task says so, in turn."""
+    if getattr(task, "one_by_one", False):
+        return jax.lax.map(lambda record: alone(*record), batch)
+    return jax.vmap(alone)(*batch)

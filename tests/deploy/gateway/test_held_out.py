@@ -124,7 +124,7 @@ def of_persons(folder: Path, split: Any = None) -> Path:
 
 def test_persons_are_held_out_whole_and_only_where_a_column_says_whom(tmp_path):
     """By rank of their names one who is exchanged could move another from one part to the other."""
-    with pytest.raises(DataError, match="names persons, and no column marks whom to hold out; add a column"):
+    with pytest.raises(DataError, match="names persons, and no column marks whom to hold out; add one of"):
         Gateway.open(load_owner(of_persons(tmp_path)))
     halves = np.where(np.arange(N) < 8, "test", "train")
     with pytest.raises(DataError, match="1 person has records marked 'train' and others marked 'test'"):

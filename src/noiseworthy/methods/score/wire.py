@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import equinox as eqx
 import numpy as np
 from pydantic import Field
 
-from noiseworthy._jax import Array, jax, jnp
+from noiseworthy._jax import jax
 from noiseworthy._validate import Real
-from noiseworthy.methods.rows import RowSum, noise_of, of_each, parts_of
+from noiseworthy.methods.rows import RowSum, noise_of, parts_of
 from noiseworthy.methods.wire import Asked, Job, Vector, Wire, Work
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, Norm, of_mean_answer
@@ -31,30 +30,12 @@ class ScoreWork(Work):
 
 def rows_of(task: Task, theta: Vector, batch: Batch, work: ScoreWork, clip_norm: float, norm: Norm) -> Real:
     """What every record adds, as `privacy.scores` has it: (n, 3) of two classes and (n, 1) of others."""
-    parts = parts_of(batch, len(theta))
-    told = [_told(task, jax.device_put(theta), few, work.two_classes, work.reach) for few in parts]
+    from noiseworthy.tasks.rightness import rightness  # here, because few owners tell scores
+
+    parts, sent = parts_of(batch, len(theta)), jax.device_put(theta)
+    told = [rightness(task, sent, few, work.two_classes, work.reach) for few in parts]
     length = ANSWER_LENGTHS[norm] if work.two_classes else 1.0
     return MARGIN * clip_norm / length * np.concatenate([*map(np.asarray, told)]).astype(np.float64)
-
-
-@eqx.filter_jit
-def _told(task: Any, theta: Array, batch: Batch, two_classes: bool, reach: float) -> Array:
-    from noiseworthy.tasks.persons import Persons  # here, because few owners' rows are persons
-
-    model: Any = task.task if isinstance(task, Persons) else task
-
-    def of_record(x: Array, y: Array) -> Array:
-        if reach:
-            right = 1 - jnp.abs(model.answers(theta, x[None]).reshape(()) - y) / reach
-        else:
-            right = model.score(theta, x[None], y[None]).accuracy
-        r, c = 2 * jnp.clip(jnp.nan_to_num(right), 0, 1) - 1, jnp.where(y > 0, 1.0, -1.0)
-        return jnp.stack([r, c, r * c]) if two_classes else r[None]
-
-    def of_row(x: Array, y: Array, mask: Array) -> Array:
-        return x[:, -1] @ jax.vmap(of_record)(task.records(x), y) if model is not task else of_record(x, y)
-
-    return of_each(task, of_row, batch)
 
 
 def _job(request: Asked, work: ScoreWork, task: Task, records: int) -> Job:
