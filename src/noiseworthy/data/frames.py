@@ -50,7 +50,7 @@ def _in_words(said: str) -> str:
     return said
 
 
-def read_text_table(path: Path, coded: str = "", **options: Any) -> Any:
+def read_text_table(path: Path, coded: Iterable[str] = (), **options: Any) -> Any:
     """The table in a text file that anybody may have written, as a pandas frame.
 
     Columns are parted by commas, semicolons, tabs or bars, as the header tells. Where it is not by commas, a
@@ -94,9 +94,9 @@ def read_text_table(path: Path, coded: str = "", **options: Any) -> Any:
         typed = "dtype" not in options
         texts = read_frame(path, **found.options, index_col=False, dtype=str) if typed else frame
         _read_commas(frame, texts, found.mark, typed=typed)
-    if coded in frame and frame[coded].dtype.kind == "i":
-        texts = read_frame(path, **found.options, index_col=False, usecols=[coded], dtype=str)[coded]
-        frame[coded] = texts.str.strip() if texts.str.match(r"0\d").any() else frame[coded]
+    for name in (one for one in coded if one in frame and frame[one].dtype.kind == "i"):
+        texts = read_frame(path, **found.options, index_col=False, usecols=[name], dtype=str)[name]
+        frame[name] = texts.str.strip() if texts.str.match(r"0\d").any() else frame[name]
     return frame
 
 
