@@ -22,6 +22,7 @@ from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_colum
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
+from noiseworthy.data.table import FederationTable
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.opening import open_federation
@@ -346,6 +347,26 @@ def test_what_parts_columns_is_read_off_the_first_record(tmp_path, text, names):
     """Not off the first line, which may be blank, a hint or half a name; a comma may be within a name."""
     (tmp_path / "a.csv").write_text(text, newline="")
     assert [*read_columns(tmp_path / "a.csv", cells=True)[0]] == names
+
+
+def test_spaces_around_a_name_are_no_part_of_it(tmp_path):
+    """Of a text, of Arrow's files, a frame or a dictionary, as of a workbook; nor of a stated one."""
+    frame = pd.DataFrame({"age ": [40, 50], " ill": ["no", "yes"], "ward": ["01", "1"]})
+    ill = {"role": "label", "classes": ["no", "yes"]}
+    schema = read_schema({"age": {"kind": "number", "range": [0, 100]}, "ill ": ill})
+    (tmp_path / "a.csv").write_text('"age ", ill\t,"ward "\n40,no,01\n50,yes,1\n')
+    frame.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        read = read_columns(tmp_path / name, cells=False, coded=("ward",))[0]
+        assert ([*read], read["ward"].tolist()) == (["age", "ill", "ward"], ["01", "1"])
+    for table in (read, frame, dict(frame)):
+        np.testing.assert_allclose(schema.encode(table), [[-0.2], [0.0]])
+    np.testing.assert_allclose(schema.encode({"age": [40, 50], "age ": [0, 0]}), [[-0.2], [0.0]])
+    assert FederationTable(data="a.csv", label_column=" ill").columns.label == "ill"
+    with pytest.raises(DataError, match="two columns are called 'age'"):
+        of_frame(frame.assign(age=1))
+    (tmp_path / "a.csv").write_text('" ",age," "\n1,40,2\n')
+    assert len(read_columns(tmp_path / "a.csv", cells=True)[0]) == 3, "names of spaces alone are no one name"
 
 
 def test_a_header_that_nothing_parts_says_what_was_taken_to_part_it(tmp_path):
