@@ -487,6 +487,34 @@ def test_two_columns_of_one_name_are_refused_in_a_text(tmp_path, text, cells):
         read_columns(tmp_path / "wards.csv", cells=cells)
 
 
+RUSSIAN = "номер,возраст,диагноз,больница\n1,45,гипертония,Москва\n2,61,здоров,Казань\n"
+JAPANESE = "患者番号,年齢,性別,診断\n1,45,男,高血圧症\n2,61,女,糖尿病\n"
+CHINESE = "编号,年龄,性别,诊断,医院\n1,45,男,高血压,北京协和医院\n2,61,女,糖尿病,上海人民医院\n"
+ABROAD = [("cp1251", RUSSIAN), ("koi8_r", RUSSIAN), ("shift_jis", JAPANESE), ("gb18030", CHINESE)]
+ABROAD += [("gbk", CHINESE), ("cp949", "번호,나이,진단,병원\n1,45,고혈압,서울대병원\n2,61,정상,부산병원\n")]
+WESTERN = (
+    "größte,öß,Übergewicht\n", "créée,âgé,« où »,l’œuvre…\n", "situação,ações,SITUAÇÃO,AÇÕES,CORAÇÃO\n",
+    "þýðing,þíð,óþýður,æð,síðan,Ísafjörður,blóð\n", "æøå,ÆØÅ\n", "ÄÖÜäöüß,x\n", "––––,•••,“”‘’,°°°°,÷×÷×\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "text"), ABROAD)
+def test_letters_that_are_not_western_are_refused(tmp_path, encoding, text):
+    """As Windows-1252 they would be names and categories that nobody wrote."""
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv cannot be read .* hardly .*Windows-1252; save it .* UTF-8"):
+        read_columns(tmp_path / "a.csv", cells=True)
+    for known in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "a.csv").write_bytes(text.encode(known))
+        assert [*read_columns(tmp_path / "a.csv", cells=True)[0]] == text.split("\n")[0].split(",")
+
+
+@pytest.mark.parametrize("text", WESTERN)
+def test_western_letters_are_read_however_they_stand(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    assert ",".join(read_columns(tmp_path / "a.csv", cells=True)[0]) == text.strip()
+
+
 def test_no_record_changes_how_another_is_read(tmp_path):
     """Letters, marks and decimal commas go by cell and header: else one record could move all others."""
     head, quiet = b"Haus;Dosis\n", "Süd;1,5\nKöln;2\n".encode()
