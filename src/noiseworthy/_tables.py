@@ -51,6 +51,7 @@ Steps = Annotated[int, Field(ge=0), _most(MOST_STEPS), AfterValidator(_within(1,
 Count = Annotated[int, Field(ge=1), _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
 Size = Annotated[int, Field(ge=1), _most(MOST_RECORDS), AfterValidator(_within(1, MOST_RECORDS))]
 """Records, clients or parameters: numbers that arrays are not made for."""
+Named = Annotated[str, AfterValidator(str.strip)]
 T = TypeVar("T")
 Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
 """What is planned or trained one by one."""

@@ -213,6 +213,12 @@ def test_folders_tell_variants_apart():
     assert max(map(len, names)) <= 87
 
 
+def test_a_value_that_is_typed_twice_is_trained_once():
+    """However it is written; a text is no number."""
+    found = variants({"a.x": [1, 1.0, 10, "1", "1.0", True], "b.x": [0.5, 0.50]})
+    assert [one.changes["a.x"] for one in found] == [1, 10, "1", "1.0", True]
+
+
 @pytest.mark.full
 def test_the_command_is_the_call(study, capsys, monkeypatch):
     from noiseworthy.cli import main

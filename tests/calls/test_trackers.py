@@ -87,6 +87,24 @@ def test_a_run_that_goes_on_is_noted_from_its_start(study):
     assert noted.closed[1][1] is False
 
 
+def test_a_tracker_out_of_reach_ends_no_training(study, caplog):
+    """What it could not note in the middle it notes later, once; at the end nothing can be lost any more."""
+
+    class Away(Noted):
+        tries = 0
+
+        def note(self, round, scores):
+            self.tries += 1
+            if self.tries in (2, 3):
+                raise ConnectionError("no route to host")
+            super().note(round, scores)
+
+    run = nw.run(study, callbacks=[noted := Away()])
+    assert [round for round, _ in noted.scores] == run.record.training.rounds
+    assert caplog.text.count("Away noted no scores and tries again later") == 2
+    assert [failed for _, failed in noted.closed] == [False]
+
+
 def test_a_study_that_cannot_be_opened_leaves_no_entry(study):
     noted = Noted()
     with pytest.raises(DataError):

@@ -167,6 +167,14 @@ def test_rows_that_are_marked_test_are_held_out(run, own, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "mine"]), "a ledger was opened"
 
 
+def test_one_test_record_was_held_out(run, own, tmp_path):
+    own["split"] = np.where(np.arange(80) < 1, "test", "train")
+    own[:8].to_csv(tmp_path / "own.csv", index=False)
+    (tmp_path / "owner.toml").write_text(OWNER)
+    assert "7 records; 1 was held out. For you" in run("tune", "here", "owner.toml", "-o", "mine").out
+    assert "1 record was held out from both" in (tmp_path / "mine" / "tuned.html").read_text()
+
+
 OWNER = """
 [owner]
 client = "north"

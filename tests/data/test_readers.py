@@ -22,6 +22,7 @@ from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_colum
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
+from noiseworthy.data.table import FederationTable
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.opening import open_federation
@@ -348,6 +349,26 @@ def test_what_parts_columns_is_read_off_the_first_record(tmp_path, text, names):
     assert [*read_columns(tmp_path / "a.csv", cells=True)[0]] == names
 
 
+def test_spaces_around_a_name_are_no_part_of_it(tmp_path):
+    """Of a text, of Arrow's files, a frame or a dictionary, as of a workbook; nor of a stated one."""
+    frame = pd.DataFrame({"age ": [40, 50], " ill": ["no", "yes"], "ward": ["01", "1"]})
+    ill = {"role": "label", "classes": ["no", "yes"]}
+    schema = read_schema({"age": {"kind": "number", "range": [0, 100]}, "ill ": ill})
+    (tmp_path / "a.csv").write_text('"age ", ill\t,"ward "\n40,no,01\n50,yes,1\n')
+    frame.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        read = read_columns(tmp_path / name, cells=False, coded=("ward",))[0]
+        assert ([*read], read["ward"].tolist()) == (["age", "ill", "ward"], ["01", "1"])
+    for table in (read, frame, dict(frame)):
+        np.testing.assert_allclose(schema.encode(table), [[-0.2], [0.0]])
+    np.testing.assert_allclose(schema.encode({"age": [40, 50], "age ": [0, 0]}), [[-0.2], [0.0]])
+    assert FederationTable(data="a.csv", label_column=" ill").columns.label == "ill"
+    with pytest.raises(DataError, match="two columns are called 'age'"):
+        of_frame(frame.assign(age=1))
+    (tmp_path / "a.csv").write_text('" ",age," "\n1,40,2\n')
+    assert len(read_columns(tmp_path / "a.csv", cells=True)[0]) == 3, "names of spaces alone are no one name"
+
+
 def test_a_header_that_nothing_parts_says_what_was_taken_to_part_it(tmp_path):
     for text, taken in (('"haus;krank"\n"n;ja"\n', "','"), ("sep=|\nhaus\tkrank\nn\tja\n", r"'\|'")):
         (tmp_path / "a.csv").write_text(text)
@@ -464,6 +485,34 @@ def test_two_columns_of_one_name_are_refused_in_a_text(tmp_path, text, cells):
     (tmp_path / "wards.csv").write_text(text)
     with pytest.raises(DataError, match=r"wards\.csv: two columns are called 'age'"):
         read_columns(tmp_path / "wards.csv", cells=cells)
+
+
+RUSSIAN = "номер,возраст,диагноз,больница\n1,45,гипертония,Москва\n2,61,здоров,Казань\n"
+JAPANESE = "患者番号,年齢,性別,診断\n1,45,男,高血圧症\n2,61,女,糖尿病\n"
+CHINESE = "编号,年龄,性别,诊断,医院\n1,45,男,高血压,北京协和医院\n2,61,女,糖尿病,上海人民医院\n"
+ABROAD = [("cp1251", RUSSIAN), ("koi8_r", RUSSIAN), ("shift_jis", JAPANESE), ("gb18030", CHINESE)]
+ABROAD += [("gbk", CHINESE), ("cp949", "번호,나이,진단,병원\n1,45,고혈압,서울대병원\n2,61,정상,부산병원\n")]
+WESTERN = (
+    "größte,öß,Übergewicht\n", "créée,âgé,« où »,l’œuvre…\n", "situação,ações,SITUAÇÃO,AÇÕES,CORAÇÃO\n",
+    "þýðing,þíð,óþýður,æð,síðan,Ísafjörður,blóð\n", "æøå,ÆØÅ\n", "ÄÖÜäöüß,x\n", "––––,•••,“”‘’,°°°°,÷×÷×\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "text"), ABROAD)
+def test_letters_that_are_not_western_are_refused(tmp_path, encoding, text):
+    """As Windows-1252 they would be names and categories that nobody wrote."""
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv cannot be read .* hardly .*Windows-1252; save it .* UTF-8"):
+        read_columns(tmp_path / "a.csv", cells=True)
+    for known in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "a.csv").write_bytes(text.encode(known))
+        assert [*read_columns(tmp_path / "a.csv", cells=True)[0]] == text.split("\n")[0].split(",")
+
+
+@pytest.mark.parametrize("text", WESTERN)
+def test_western_letters_are_read_however_they_stand(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    assert ",".join(read_columns(tmp_path / "a.csv", cells=True)[0]) == text.strip()
 
 
 def test_no_record_changes_how_another_is_read(tmp_path):

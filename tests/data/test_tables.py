@@ -321,6 +321,14 @@ def test_classes_of_a_csv_are_called_as_they_are_written(tmp_path, stated, names
         assert of == ["1" if age % 3 == 1 else "2" for age in records.x[:, 0]]
 
 
+def test_clients_of_a_csv_are_called_as_they_are_written(tmp_path):
+    """As a whole their column would be numbers, by which 01 and 1, two of `[columns]`, are one client."""
+    rows = [f"{client},{age},{age % 2}\n" for client in ("01", "1", "10 ") for age in range(5)]
+    (tmp_path / "t.csv").write_text("ward,age,label\n" + "".join(rows))
+    federation = load_federation(str(tmp_path / "t.csv"), client_column="ward", seed=0)
+    assert (federation.clients, federation.sizes.tolist()) == (("01", "1", "10"), [4, 4, 4])
+
+
 def test_a_label_that_is_no_stated_class_is_named():
     with pytest.raises(DataError, match="10 labels that are none of the classes ill, dead, such as 'well'"):
         from_columns(TABLE, Columns(classes=("ill", "dead")), "clinic")

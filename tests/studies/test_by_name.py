@@ -129,6 +129,20 @@ def test_a_client_that_cannot_pay_is_told_by_its_name(study):
         plan_study(prepare(parse_study(raw)))
 
 
+def test_what_a_plan_says_of_single_clients_it_says_by_their_names(study):
+    raw = study.model_dump(mode="json", exclude_none=True)
+    del raw["resources"]
+    raw["algorithm"] = {"name": "dpfl-bcs", "clients_per_round": 1, "rounds": 30, "step_size": 0.1}
+    raw["constants"] = {"heterogeneity": 0.0, "smoothness": 1.0, "strong_convexity": 0.1}
+    notes = plan_study(prepare(parse_study(raw)))[1].plan.notes
+    assert notes == ("Client 'zeta' is never asked: nothing is spent there, and nothing learnt.",)
+    raw["resources"] = {"cost_per_round": 1.0, "budget": {"mid": 60.0, "zeta": 50.0, "alpha": 300.0}}
+    raw["algorithm"] = {"name": "dp-pasgd", "total_iterations": 20, "local_steps": 1, "step_size": 0.1}
+    del raw["constants"]["heterogeneity"]
+    raw["constants"] |= {"gradient_variance": 0.1, "initial_gap": 9.0}
+    assert "units of client 'zeta'" in plan_study(prepare(parse_study(raw)))[1].plan.outcome
+
+
 def test_who_is_asked_rests_on_everybodys_own_heterogeneity(study):
     """The larger a client's is, the less it is asked, whatever place it has in the file."""
     raw = study.model_dump(mode="json", exclude_none=True)

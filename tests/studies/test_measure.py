@@ -159,10 +159,13 @@ def test_a_study_without_data_has_bytes_alone():
 
 def test_an_upload_of_moments_is_counted_as_it_is_sent(no_clock):
     """Products of wine's thirteen features with each other and with its three classes."""
-    costs = measure(prepared_of(task={"bias": False, "feature_norm": 1.0}, algorithm={"name": "moments"}))
+    prepared = prepared_of(task={"bias": False, "feature_norm": 1.0}, algorithm={"name": "moments"})
+    costs = measure(prepared)
     told = as_dict(costs, {})
     assert (told["bytes_down"], told["bytes_up"]) == (4 * 39, 4 * (13 * 14 // 2 + 39))
     assert costs.bytes_per_round == told["bytes_down"] + told["bytes_up"]
+    timed = measuring._step(prepared)(jnp.zeros(39), zeros(prepared, 5))
+    assert timed.size == 13 * 13 + 39, "what is timed is what is sent, and no gradient alone"
 
 
 # Tables -------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
+from noiseworthy.studies.run_folder import check_unused
 
 from .test_deployed import STUDY, TWO_STAGES, Owners, deployment_of, left_out, spoiled
 
@@ -387,6 +388,15 @@ def test_a_folder_that_holds_a_run_is_not_written_over(deployment, owners, tmp_p
     with pytest.raises(ResumeError, match="holds a run already"):
         train(deployment, owners.exchange(), tmp_path / "run")
     assert (tmp_path / "run" / FILE).read_bytes() == kept
+
+
+def test_a_folder_that_holds_a_plan_alone_is_trained_in(tmp_path):
+    """As `plan --out` leaves it; what was compared by the plan is not written over."""
+    (tmp_path / "record.json").write_text('{"plan": {}, "training": null}')
+    check_unused(tmp_path)
+    (tmp_path / "record.json").write_text('{"plan": {}, "training": null, "compare": {"cells": []}}')
+    with pytest.raises(ResumeError, match="holds a run already"):
+        check_unused(tmp_path)
 
 
 def test_a_study_under_add_remove_is_refused_before_anybody_is_asked():

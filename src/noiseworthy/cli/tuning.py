@@ -39,8 +39,8 @@ def tune(
         name, score, ends = row.values()
         out.print(f"{name}: {unit(said)}{score} ({ends})", soft_wrap=True, highlight=False)
     out.print(
-        f"Learnt from {count(done.records, 'record')}; {done.tests:,} were held out. For you alone: "
-        "handed on, the model carries no guarantee for your records.",
+        f"Learnt from {count(done.records, 'record')}; {done.tests:,} {'was' if done.tests == 1 else 'were'} "
+        "held out. For you alone: handed on, the model carries no guarantee for your records.",
         soft_wrap=True,
     )
     out.print(f"Page: {done.folder / FILE}", soft_wrap=True)

@@ -223,8 +223,7 @@ def _schema(columns: Schema | Mapping[str, Any] | str | None, source: str, plain
     if plain != Columns() or not (has_columns(source) or source == FRAME):
         raise InvalidInput(
             f"columns say all that is to be said of a table ({', '.join(FORMATS)}) or of hub:NAME, got "
-            f"{source}; leave out label, client and feature columns, classes and regression, or leave out "
-            "columns"
+            f"{source}; leave out label, client and feature columns, classes and regression, or columns"
         )
     from noiseworthy.data.schema import read_schema
 

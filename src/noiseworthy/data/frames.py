@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -50,7 +50,7 @@ def _in_words(said: str) -> str:
     return said
 
 
-def read_text_table(path: Path, coded: str = "", **options: Any) -> Any:
+def read_text_table(path: Path, coded: Collection[str] = (), **options: Any) -> Any:
     """The table in a text file that anybody may have written, as a pandas frame.
 
     Columns are parted by commas, semicolons, tabs or bars, as the header tells. Where it is not by commas, a
@@ -73,7 +73,7 @@ def read_text_table(path: Path, coded: str = "", **options: Any) -> Any:
     existing(path)
     found = unharmed(path, lambda: dialect(path), "a table")
     header = read_frame(path, **found.options, header=None, nrows=1, dtype=str, keep_default_na=False)
-    _check_once(header.iloc[0], f"{path}: ")  # pandas would call the second "age" of a header "age.1"
+    _check_once(header.iloc[0].str.strip(), f"{path}: ")  # to pandas the second "age" is "age.1"
     _check_parted(header.iloc[0], found.mark, path)
     try:
         with catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -94,9 +94,10 @@ def read_text_table(path: Path, coded: str = "", **options: Any) -> Any:
         typed = "dtype" not in options
         texts = read_frame(path, **found.options, index_col=False, dtype=str) if typed else frame
         _read_commas(frame, texts, found.mark, typed=typed)
-    if coded in frame and frame[coded].dtype.kind == "i":
-        texts = read_frame(path, **found.options, index_col=False, usecols=[coded], dtype=str)[coded]
-        frame[coded] = texts.str.strip() if texts.str.match(r"0\d").any() else frame[coded]
+    for name in (one for one in frame if one.strip() in coded and frame[one].dtype.kind == "i"):
+        texts = read_frame(path, **found.options, index_col=False, usecols=[name], dtype=str)[name]
+        frame[name] = texts.str.strip() if texts.str.match(r"0\d").any() else frame[name]
+    frame.columns = [name.strip() or name for name in frame]
     return frame
 
 
@@ -170,8 +171,8 @@ def of_frame(frame: Any) -> Arrays:
                 f"{type(frame).__name__}; pandas.DataFrame makes a frame of rows and of arrays"
             )
         frame = of_arrow(pa.table(frame))
-    _check_once(map(str, frame.columns))
-    return {str(name): _plain(frame[name]) for name in frame.columns}
+    _check_once(str(name).strip() for name in frame.columns)
+    return {str(name).strip() or str(name): _plain(frame[name]) for name in frame.columns}
 
 
 def _check_once(names: Iterable[str], where: str = "") -> None:

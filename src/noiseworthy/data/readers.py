@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from numpy.typing import NDArray
-
 from noiseworthy.data.files import existing, locate, read_npz
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
+    from noiseworthy.data.frames import Arrays
     from noiseworthy.data.sql import Query
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -52,14 +51,14 @@ def opened(source: str, data_dir: str | Path | None = None, query: str | None = 
     return Query(source.removeprefix(SQL), query or "", data_dir)
 
 
-def read_columns(source: Path | Query, *, cells: bool, coded: str = "") -> tuple[dict[str, NDArray], str]:
+def read_columns(source: Path | Query, *, cells: bool, coded: tuple[str, ...] = ()) -> tuple[Arrays, str]:
     """The columns of a table, each of shape (n, ...), and the name of its file or database.
 
     Args:
         source: that was `opened`.
         cells: whether each cell is to be read by itself: those of a csv as text, and those of a spreadsheet
             or a database as whatever each is. Else a column has one type that suits all of its cells.
-        coded: a column of whole numbers that is text where zeros stand before some, as in 01.
+        coded: columns of whole numbers that are text where zeros stand before some, as in 01.
 
     Raises:
         DataError: a missing or damaged file, another suffix, two columns of one name, a package that is not
@@ -73,7 +72,7 @@ def read_columns(source: Path | Query, *, cells: bool, coded: str = "") -> tuple
     raise DataError(no_table(str(source)))
 
 
-def _of_file(path: Path, suffix: str, cells: bool, coded: str) -> dict[str, NDArray]:
+def _of_file(path: Path, suffix: str, cells: bool, coded: tuple[str, ...]) -> Arrays:
     existing(path)
     if suffix == ".npz":
         return read_npz(path)

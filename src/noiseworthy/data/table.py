@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from noiseworthy._tables import Positive, Size, Table
+from noiseworthy._tables import Named, Positive, Size, Table
 from noiseworthy.data.readers import SQL
 from noiseworthy.data.tables import Columns
 
@@ -40,13 +40,13 @@ class FederationTable(Table):
     """Keeps at most so many records of each client."""
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Keeps this part of each client's records, at least one."""
-    client_column: str = "client"
+    client_column: Named = "client"
     """Column of a table that names the owner of each record."""
-    person_column: str | None = None
+    person_column: Named | None = None
     """Column of persons, all of whose records are one unit: role `person` and `unit = "person"` in one."""
-    feature_columns: list[str] | None = None
+    feature_columns: list[Named] | None = None
     """Columns of a table to learn from; left out, all others."""
-    label_column: str = "label"
+    label_column: Named = "label"
     """Column of a table that is predicted."""
     regression: bool = False
     """Whether the label is a number to predict, and not a class."""

@@ -43,10 +43,10 @@ class Columns:
     classes: tuple[str | int, ...] | None = None
 
     @property
-    def coded(self) -> str:
-        """The label, where 01 is the name of a class and not the number 1: nobody stated classes without."""
+    def coded(self) -> tuple[str, ...]:
+        """Where 01 is a name, not the number 1: clients, and the label unless classes are stated without."""
         zeros = any(str(one)[:1] == "0" != str(one) for one in self.classes or ("01",))
-        return self.label if zeros and not self.regression else ""
+        return (self.client, self.label) if zeros and not self.regression else (self.client,)
 
 
 Side = Literal["train", "test"]

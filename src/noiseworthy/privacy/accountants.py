@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.releases import Release
 
@@ -15,7 +16,7 @@ _FEW = 16
 """Distinct shifts that a privacy loss distribution is made for where whole clients are sampled."""
 
 
-def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> Real:
     """Exact epsilon that each client has spent after its uploads.
 
     Gaussian full batch: closed form. Laplace with delta 0: basic composition k shift. Laplace with a
@@ -49,7 +50,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     return law.analysis.spent(shift, used, delta, release.sampling_rate)
 
 
-def _of_few(shift: NDArray[np.float64]) -> NDArray[np.float64]:
+def _of_few(shift: Real) -> Real:
     """Shifts, each distinct one of which takes a privacy loss distribution: of many, the next of a few.
 
     Example:
@@ -65,11 +66,8 @@ def _of_few(shift: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def spent_with_pilot(
-    pilot: Sequence[tuple[Release, ArrayLike]],
-    release: Release | None,
-    releases: ArrayLike,
-    delta: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    pilot: Sequence[tuple[Release, ArrayLike]], release: Release | None, releases: ArrayLike, delta: Real
+) -> Real:
     """Exact epsilon after a pilot and then `releases` uploads of the same family, full batches.
 
     Gaussian: mu^2 is the sum of k shift^2 over all. Laplace: the pilot's pure epsilon plus the cost of the
@@ -87,9 +85,7 @@ def spent_with_pilot(
     return before + (0.0 if release is None else spent_epsilon(release, releases, delta))
 
 
-def composed_epsilon(
-    parts: Sequence[tuple[Release, ArrayLike]], delta: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def composed_epsilon(parts: Sequence[tuple[Release, ArrayLike]], delta: Real) -> Real:
     """Exact epsilon of several trainings on the same records, each of one family with full batches.
 
     Gaussian: mu^2 = sum over trainings of k shift^2. Laplace with delta 0: the sum of k shift.

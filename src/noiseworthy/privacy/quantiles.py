@@ -16,9 +16,9 @@ Source: McSherry & Talwar 2007; Smith 2011 (quantiles), here over listed candida
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.privacy.budget import RELATIONS, Relation
 
 
@@ -34,12 +34,8 @@ def rank_sensitivity(level: float, relation: Relation) -> float:
 
 
 def quantile_law(
-    values: NDArray[np.float64],
-    level: float,
-    candidates: NDArray[np.float64],
-    epsilon: float,
-    relation: Relation = "replace-one",
-) -> NDArray[np.float64]:
+    values: Real, level: float, candidates: Real, epsilon: float, relation: Relation = "replace-one"
+) -> Real:
     """Probabilities of the answers.
 
     Args:
@@ -70,9 +66,9 @@ def quantile_law(
 
 
 def private_quantile(
-    values: NDArray[np.float64],
+    values: Real,
     level: float,
-    candidates: NDArray[np.float64],
+    candidates: Real,
     epsilon: float,
     generator: np.random.Generator,
     relation: Relation = "replace-one",

@@ -224,9 +224,8 @@ def _claim(advice: AdviceRecord) -> str:
     privacy = chosen[0].privacy
     whom = "everybody who sees them" if privacy.adversary == ADVERSARY else privacy.adversary
     return (
-        f"Training with {advice.recommended} would spend at most epsilon "
-        f"{rounded_up(privacy.spent_epsilon)} at delta {rounded_up(privacy.delta, 6)} for each "
-        f"{privacy.unit}, over all uploads, against {whom}."
+        f"Training with {advice.recommended} would spend at most epsilon {rounded_up(privacy.spent_epsilon)} "
+        f"at delta {rounded_up(privacy.delta, 6)} for each {privacy.unit}, over all uploads, against {whom}."
     )
 
 

@@ -132,8 +132,7 @@ def _search(compare: ComparePart) -> list[str]:
         return []
     return [
         "Each fixed setting trained once on private records would, all together, spend epsilon "
-        f"{rounded_up(compare.search_epsilon)} of the client that is worst off: the price of a search, "
-        "which planning avoids."
+        f"{rounded_up(compare.search_epsilon)} of the client that is worst off: a price that planning avoids."
     ]
 
 
@@ -152,9 +151,8 @@ def as_printed(record: RunRecord) -> Clause | None:
         return None
     ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
     text = (
-        f"By the formulas as the paper prints them: {words.symbols(printed, keys)} and noise "
-        f"{span(printed['noise'])}; {ours}. The printed one is not private "
-        f"({printed['why']}) and was not used."
+        f"By the formulas as printed: {words.symbols(printed, keys)} and noise {span(printed['noise'])}; "
+        f"{ours}. The printed one is not private ({printed['why']}) and was not used."
     )
     return Clause("As printed: not private", text, _leaked(record), kind="limit")
 

@@ -177,17 +177,14 @@ def seeds_of(rivals: RivalsPart) -> str:
     return count(len(rivals.seeds), "simulated training")
 
 
-_VARIED: dict[Varied, str] = {
-    "epsilon_max": "the largest budget",
-    "alpha": "the concentration of the partition",
-}
+_VARIED = {"epsilon_max": "the largest budget", "alpha": "the concentration of the partition"}
 
 
 def sweeps_caption(record: RunRecord) -> str:
     """What is varied along the lines; empty without rivals."""
     if (rivals := record.rivals) is None:
         return ""
-    varied = [words for name, words in _VARIED.items() if sweep(rivals, rivals.mechanisms[0], name)]
+    varied = [_VARIED[name] for name in SWEEPS if sweep(rivals, rivals.mechanisms[0], name)]
     bars = "" if len(rivals.seeds) == 1 else ", bars a standard deviation"
     unlike = " The smaller α, the more do clients' records differ." if _VARIED["alpha"] in varied else ""
     return (

@@ -36,7 +36,7 @@ def page_of(
         said=said,
         finding=finding(said, scores, gains) if scored else f"{why}: nothing is scored",
         learnt=count(records, "record"),
-        tests=count(tests, "record"),
+        tests=f"{count(tests, 'record')} {'was' if tests == 1 else 'were'}",
         rows=rows(said, scores, limits) if scored else [],
         drawing=svg(scores_figure(said, scores, limits), "tuned") if scored else "",
     )

@@ -136,9 +136,12 @@ def with_names(said: str, clients: Sequence[str]) -> str:
     Example:
         >>> with_names("got 50 for client 1", ["north", "south"]), with_names("got 50 for client 1", [])
         ("got 50 for client 'south'", 'got 50 for client 1')
+        >>> with_names("Clients 0, 1 are asked 2 times.", ["north", "south"])
+        "Clients 'north', 'south' are asked 2 times."
     """
     shown = {str(place): repr(name) for place, name in enumerate(clients)}
-    return re.sub(r"(?<=\bclient )\d+\b", lambda at: shown.get(at[0], at[0]), said)
+    whole = r"\bclient \d+\b|^Clients? \d+(, \d+)* (?=is |are )"
+    return re.sub(whole, lambda at: re.sub(r"\d+", lambda one: shown.get(one[0], one[0]), at[0]), said)
 
 
 def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:

@@ -95,10 +95,10 @@ class Costs:
 def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Costs:
     """Count the bytes of a communication and time a local step of each client.
 
-    A step is a gradient with the clip of the study's algorithm, over all records or a minibatch: compiled,
-    warm, the median of several repeats on records of zeros. Federations with many different sizes are timed
-    at `MOST_SIZES` of them, the smallest and the largest included. The sizes take turns, so that whatever
-    else the machine does slows them alike.
+    A step is a gradient with the clip of the study's algorithm, over all records or a minibatch, with
+    products of features where second moments are sent: compiled, warm, the median of several repeats on
+    records of zeros. Federations with many different sizes are timed at `MOST_SIZES` of them, the smallest
+    and the largest included. The sizes take turns, so that whatever else the machine does slows them alike.
 
     Args:
         prepared: a study; without data only its bytes can be counted.
@@ -110,7 +110,9 @@ def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Co
     if prepared.federation is None:
         return Costs(prepared.dimension, None, (), "")
     records, device = step_records(prepared), jax.devices()[0]
-    timed = _timed(prepared, _some(np.unique(records)).tolist(), on_progress)
+    sizes = np.unique(records)
+    some = np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)
+    timed = _timed(prepared, sizes[some].tolist(), on_progress)
     names = prepared.names if prepared.named else ()
     what, numbers = f"{device.device_kind} on {machine()}", _local_step(prepared).numbers
     return Costs(prepared.dimension, records, timed, what, names, numbers)
@@ -123,11 +125,6 @@ def step_records(prepared: Prepared) -> NDArray[np.int64]:
     batches count as all records, because that is what computing them takes at most.
     """
     return _local_step(prepared).records
-
-
-def _some(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most `MOST_SIZES` of ascending sizes, evenly chosen with both ends."""
-    return sizes[np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)]
 
 
 def _timed(prepared: Prepared, sizes: list[int], on_progress: Progress) -> tuple[TimedStep, ...]:
@@ -161,12 +158,15 @@ def _local_step(prepared: Prepared) -> LocalStep:
 
 
 def _step(prepared: Prepared) -> Step:
-    """A compiled local step: each record's gradient clipped, the batch's, or (mode D) none."""
+    """A compiled local step: each record's gradient clipped, the batch's, or (mode D) none; or moments."""
     _, task = prepared.trained()
-    mode, clip = _local_step(prepared).mode, jnp.float32(1.0)
+    (_, mode, moments), clip = _local_step(prepared), jnp.float32(1.0)
     norm = clip_norm_of(mode, prepared.study.privacy.mechanism)
 
     def step(theta: Array, batch: Batch) -> Array:
+        if moments:
+            products = jnp.matmul(batch.x.T, batch.x, precision="highest")
+            return jnp.append(products, task.gradient(theta, batch))
         if mode in ("A", "B", "E"):
             return task.clipped_gradient_sum(theta, batch, clip, norm)
         gradient = task.gradient(theta, batch)

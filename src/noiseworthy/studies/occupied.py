@@ -174,6 +174,11 @@ def holds_results(folder: Path) -> bool:
     return holds_run(folder) or any(record.get(part) for part in _SWEEPS)
 
 
+def holds_plan_alone(folder: Path) -> bool:
+    """Whether the record in a folder is one of `plan --out`, by which nothing was trained."""
+    return "plan" in _json(folder / RECORD) and not holds_results(folder)
+
+
 def _kept(folder: Path) -> dict[str, Any]:
     """What a folder was made for, as its plan has it, its advice or its record; nothing of a plan alone."""
     audited, advice = (folder / AUDIT).exists(), _json(folder / ADVICE)

@@ -69,7 +69,8 @@ def _applied(prepared: Prepared, decision: Decision) -> Prepared:
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with what was bought for it, and a warning for all that it owes to private records."""
     said, ranges = read_off(prepared.study, prepared.federation), prepared.ranges
-    own, unread = decision.plan.notes, "no private record was read"
+    names, unread = prepared.names if prepared.named else (), "no private record was read"
+    own = [with_names(one, names) for one in decision.plan.notes]
     if ranges is not None and not ranges.pending:
         own = [one.replace(unread, f"{unread} beside what was bought") for one in own]
     wide = () if ranges is None else widened(prepared.study, ranges, prepared.sizes)
@@ -77,7 +78,8 @@ def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     said += tuple(large_deltas(budget.unit, budget.delta, prepared.sizes, prepared.names))
     told = (*said_of_size(prepared), *said_of_label_mean(prepared), *said_of_mean(prepared))
     notes = (*(f"Warning: {one}" for one in said), *wide, *own, *told)
-    return replace(decision, plan=replace(decision.plan, notes=notes, ranges=ranges))
+    outcome = with_names(decision.plan.outcome, names)
+    return replace(decision, plan=replace(decision.plan, notes=notes, ranges=ranges, outcome=outcome))
 
 
 def _as_stated(decision: Decision, prepared: Prepared) -> Decision:

@@ -17,7 +17,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
-from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
+from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD, holds_plan_alone
 from noiseworthy.studies.run_ledger import FILE, Hook, Owners, RunLedger, SharedLedger
 
 
@@ -156,9 +156,10 @@ def check_unused(folder: Path) -> None:
         folder: that a new run is to be kept in.
 
     Raises:
-        ResumeError: it holds a checkpoint, a model or a record.
+        ResumeError: it holds a checkpoint, a model or a record of more than a plan.
     """
-    if kept := [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]:
+    kept = [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]
+    if kept and not holds_plan_alone(folder):
         raise ResumeError(
             f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "
             "has not ended, or name another folder with --out"

@@ -53,7 +53,7 @@ def over_of(stated: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def variants(over: Over) -> list[Variant]:
-    """A variant for every choice of one value of each key; those of the last key beside each other.
+    """A variant for every choice of a value of each key, 1 and 1.0 being one; those of the last key together.
 
     Raises:
         ConfigError: nothing to vary, a key without values, or too many variants.
@@ -67,7 +67,7 @@ def variants(over: Over) -> list[Variant]:
     for key, values in over.items():
         if isinstance(values, str) or not isinstance(values, Iterable) or not [*values]:
             raise ConfigError(f"{key} needs a list of values to vary, {_EXAMPLE}, got {values!r}")
-    different = {key: {in_line(value): value for value in values} for key, values in over.items()}
+    different = {key: {in_line(v).removesuffix(".0"): v for v in values} for key, values in over.items()}
     choices = product(*(values.values() for values in different.values()))
     chosen = [dict(zip(over, values, strict=True)) for values in choices]
     if len(chosen) > MOST_LISTED:

@@ -129,6 +129,5 @@ class PublicFacts:
         fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
         trust = replace(trust, **fewer)
         sizes = problem.sizes[kept]
-        return replace(
-            self, problem=replace(problem, sizes=sizes, budget=few, resources=resources, trust=trust)
-        )
+        small = replace(problem, sizes=sizes, budget=few, resources=resources, trust=trust)
+        return replace(self, problem=small)

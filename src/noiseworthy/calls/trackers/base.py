@@ -1,5 +1,6 @@
 """What all trackers note: settings of the plan, test scores by round, and what the run ended with."""
 
+import logging
 import math
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from noiseworthy.studies.typed_record import RunRecord
 
 Settings = dict[str, str | int | float | bool]
 Scores = dict[str, float]
+_log = logging.getLogger(__name__)
 
 
 class Tracker(Callback):
@@ -41,7 +43,13 @@ class Tracker(Callback):
         self._begun = True
 
     def on_segment(self, done: float, curves: pd.DataFrame) -> None:
-        """Notes what is new."""
+        """Notes what is new; what cannot be noted ends no training, and is noted with what comes later."""
+        try:
+            self._note_new(curves)
+        except Exception as error:  # such as a server out of reach
+            _log.warning("%s noted no scores and tries again later: %r", type(self).__name__, error)
+
+    def _note_new(self, curves: pd.DataFrame) -> None:
         for round, scores in scores_of(curves).items():
             if round > self._noted:
                 self.note(round, scores)
@@ -49,7 +57,7 @@ class Tracker(Callback):
 
     def on_end(self, run: RunFolder) -> None:
         """Notes what is left, and closes the entry."""
-        self.on_segment(1.0, run.curves)
+        self._note_new(run.curves)
         self._begun = False
         self.close(summary_of(run), failed=False)
 

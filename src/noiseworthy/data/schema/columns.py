@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from noiseworthy._tables import Positive, Table
+from noiseworthy._tables import Named, Positive, Table
 from noiseworthy.data.schema.fields import (
     BoughtRange,
     Day,
@@ -30,8 +30,8 @@ from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numb
 class Column(Table):
     """One column by name."""
 
-    name: str
-    """By which the table calls it."""
+    name: Named
+    """By which the table calls it, but for spaces around it."""
 
 
 class Feature(Column):

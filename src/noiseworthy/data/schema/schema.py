@@ -86,7 +86,7 @@ class Schema(Table):
     """
 
     columns: Annotated[tuple[AnyColumn, ...], Field(strict=False)]
-    coded: ClassVar[str] = ""
+    coded: ClassVar[tuple[str, ...]] = ()
     """No column is to be kept from becoming numbers: cells are read one by one."""
 
     @model_validator(mode="before")

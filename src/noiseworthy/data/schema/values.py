@@ -155,7 +155,11 @@ def columns_of(table: Any) -> dict[str, NDArray]:
         from noiseworthy.data.frames import of_frame  # here, because mappings need no pandas
 
         table = of_frame(table)
-    return {str(name): _array(np.asarray(values)) for name, values in table.items()}
+    # two names that differ by spaces alone stay two, of which one is not stated
+    return {
+        str(name) if str(name).strip() in table else str(name).strip(): _array(np.asarray(values))
+        for name, values in table.items()
+    }
 
 
 def _array(values: NDArray) -> NDArray:

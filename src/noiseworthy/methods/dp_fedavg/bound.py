@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.problem import Constant, Problem, stated_values
@@ -32,7 +33,7 @@ CONSTANT_NAMES = (
 NEAR = 0.1
 """Share of its limit within which a bound that only falls towards that limit is good enough."""
 
-Noise = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+Noise = Callable[[Real, Real], Real]
 """n(T_g, b): the noise in one aggregate per unit of (eta E)^2, over the broadcast shape of its arguments."""
 
 # The noise in one aggregate ---------------------------------------------------------------------------
@@ -57,7 +58,7 @@ class UploadNoise:
     """
 
     clients: int
-    weighted: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+    weighted: Callable[[NDArray[np.int64], NDArray[np.int64]], Real]
 
     @classmethod
     def of(cls, problem: Problem) -> UploadNoise:
@@ -69,13 +70,13 @@ class UploadNoise:
         """The same for at most `most_uploads` uploads, computed once, for searches."""
         table = problem.weighted_noise(np.arange(1, most_uploads + 1))
 
-        def weighted(k: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+        def weighted(k: NDArray[np.int64], b: NDArray[np.int64]) -> Real:
             with np.errstate(divide="ignore"):
                 return table[k - 1] * problem.hidden_among(None) / problem.hidden_among(b)
 
         return cls(problem.n_clients, weighted)
 
-    def __call__(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> Real:
         """n(T_g, b) for whole T_g and b, of the broadcast shape."""
         k = uploads(rounds, clients_per_round, self.clients)
         b = np.broadcast_to(clients_per_round, k.shape)
@@ -107,7 +108,7 @@ class PowerLaw:
         check_exponent(self.exponent)
         check.non_negative("noise_constant", self.constant)
 
-    def __call__(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> Real:
         """n(T_g, b) at real T_g > 0; the same for every b."""
         value = self.constant / 4 * np.asarray(rounds, float) ** self.exponent
         return np.broadcast_to(value, np.broadcast_shapes(value.shape, np.shape(clients_per_round)))
@@ -178,13 +179,11 @@ class LocalBound:
         """What is bounded."""
         return "squared distance to the optimum"
 
-    def gamma(self, local_steps: ArrayLike) -> NDArray[np.float64]:
+    def gamma(self, local_steps: ArrayLike) -> Real:
         """max(8L/mu, E): the planner must not hold it constant (docs/theory/fu.md#shift)."""
         return np.maximum(8 * self.smoothness / self.strong_convexity, np.asarray(local_steps, float))
 
-    def drift(
-        self, local_steps: ArrayLike, clients_per_round: ArrayLike, clients: int
-    ) -> NDArray[np.float64]:
+    def drift(self, local_steps: ArrayLike, clients_per_round: ArrayLike, clients: int) -> Real:
         """omega_0: heterogeneity, the drift of E - 1 unheard steps, and asking b of N clients."""
         steps = np.asarray(local_steps, float)
         asked = sampling_share(clients_per_round, clients)
@@ -198,7 +197,7 @@ class LocalBound:
         local_steps: ArrayLike,
         clients_per_round: ArrayLike,
         clients: int,
-    ) -> NDArray[np.float64]:
+    ) -> Real:
         """The bound on Y_T.
 
         Args:
@@ -219,7 +218,7 @@ class LocalBound:
 
     def quiet(
         self, total_iterations: ArrayLike, local_steps: ArrayLike, clients_per_round: ArrayLike, clients: int
-    ) -> NDArray[np.float64]:
+    ) -> Real:
         """The bound without noise."""
         gamma = self.gamma(local_steps)
         start = self._start(local_steps, clients_per_round, clients)
@@ -238,7 +237,7 @@ class LocalBound:
     def _weight(self) -> float:
         return 4 / self.strong_convexity**2
 
-    def _start(self, local_steps: ArrayLike, clients_per_round: ArrayLike, n: int) -> NDArray[np.float64]:
+    def _start(self, local_steps: ArrayLike, clients_per_round: ArrayLike, n: int) -> Real:
         """4 omega_0/mu^2 + gamma Y_0."""
         drift = self.drift(local_steps, clients_per_round, n)
         return self._weight * drift + self.gamma(local_steps) * self.initial_distance_sq
@@ -265,7 +264,7 @@ def local_bound(constants: dict[str, Constant]) -> LocalBound:
     return LocalBound(**{name: value[name] for name in CONSTANT_NAMES})
 
 
-def sampling_share(clients_per_round: ArrayLike, clients: int) -> NDArray[np.float64]:
+def sampling_share(clients_per_round: ArrayLike, clients: int) -> Real:
     """(N - b)/((N - 1) b), 0 for one client."""
     b = np.asarray(clients_per_round, float)
     return (clients - b) / (max(clients - 1, 1) * b)

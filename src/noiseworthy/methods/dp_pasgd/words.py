@@ -218,8 +218,7 @@ def _means(plan: Record, noise: str) -> str:
     return (
         f"Each local step moves by the mean gradient over {batch}, each record's gradient clipped to "
         f"{say.clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
-        f"{_paid(plan)}; a client uploads its model {times(span(_uploads(plan)))} and refuses to do so "
-        "more often."
+        f"{_paid(plan)}; a client uploads its model {times(span(_uploads(plan)))} and refuses more."
     )
 
 

@@ -269,8 +269,7 @@ def _at_step(bound: ScaffNewBound, step: StepSize | None) -> ScaffNewBound:
         return bound
     if step.initial > largest:
         raise InvalidInput(
-            f"step_size must be at most 1/smoothness = {largest:g}, got {step.initial:g}; "
-            "the bound holds up to there"
+            f"step_size must be at most 1/smoothness = {largest:g}, got {step.initial:g}; take less"
         )
     return replace(bound, smoothness=1 / step.initial)
 

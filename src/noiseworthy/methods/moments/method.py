@@ -61,7 +61,7 @@ def check(question: Question, table: MomentsTable) -> None:
 
 
 def local_step(question: Question, table: MomentsTable) -> LocalStep:
-    """A step as long as a gradient's, before an upload of second moments."""
+    """One pass over all records, before an upload of second moments."""
     task = check_task(question.model())
     sent = SecondMoments(task.outputs, task.loss == "squared", 1.0, 1.0, 1.0).numbers(task.dimension)
     return one_gradient(question, table)._replace(numbers=sent)
