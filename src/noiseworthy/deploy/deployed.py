@@ -226,7 +226,7 @@ class _Session:
         return self.told.found
 
     def score(self, done: DeployedRun) -> None:
-        """Have owners tell how good the model is, where the study asks them; who does not answer ends nothing."""
+        """Have owners tell how good the model is, where the study asks them; who is silent ends nothing."""
         if not scorers(done.deployment):
             return
         letters, started = Correspondence(self.exchange, self.told.heads), time.monotonic()
