@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.privacy.budget import PrivacyBudget, Relation
-from noiseworthy.privacy.mean_rows import mean_rows
 from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.releases import Release
-from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
+from noiseworthy.privacy.sensitivity import Norm, mean_rows, of_mean_and_class
 
 Real = NDArray[np.float64]
 RecordShape = Sequence[int]
