@@ -17,8 +17,7 @@ from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.deployment import Deployment, model_of
 from noiseworthy.deploy.gathering import Gathering
 from noiseworthy.deploy.remote import BEFORE, uploads_of
-from noiseworthy.methods.wire import Work
-from noiseworthy.methods.wires import wire
+from noiseworthy.methods.wire import Work, wire
 from noiseworthy.privacy.label_means import LabelMean
 from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.studies.centring import mean_release

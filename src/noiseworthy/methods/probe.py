@@ -21,8 +21,7 @@ from noiseworthy.methods.mean import wire as mean
 from noiseworthy.methods.moments import wire as moments
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
-from noiseworthy.methods.wire import Work
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES, Work
 from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm, of_mean_and_class
 
 if TYPE_CHECKING:

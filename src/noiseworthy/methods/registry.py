@@ -1,4 +1,4 @@
-"""The only list of methods; each is loaded when asked for by name. What owners compute is in `wires.py`."""
+"""The only list of methods; each is loaded when asked for by name. What owners compute is in `wire.py`."""
 
 from __future__ import annotations
 

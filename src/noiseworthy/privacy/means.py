@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._validate import Real
 from noiseworthy.privacy.budget import PrivacyBudget, Relation
 from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, mean_rows, of_mean_and_class
 
-Real = NDArray[np.float64]
 RecordShape = Sequence[int]
 SHARE = 0.1
 """Of every budget."""

@@ -21,7 +21,7 @@ from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError, InvalidInput, LedgerError, WireError
 from noiseworthy.methods.dp_scaffnew.wire import Control
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES
 
 from .conftest import FEDERATION
 

@@ -13,11 +13,7 @@ from noiseworthy.privacy.grid_mechanism import as_drawn
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sums import NoisedSum
 
-_COVERS = {
-    "record": "one record",
-    "person": "all records of a person",
-    "client": "everything that the owner holds",
-}
+_COVERS = {"record": "one record", "person": "all records of a person", "client": "all that the owner holds"}
 
 
 def price_of(sums: Sequence[NoisedSum], account: Account, row: Row = "record") -> int:
