@@ -22,7 +22,7 @@ from noiseworthy.methods.dp_pasgd import planner as pasgd
 from noiseworthy.methods.dp_scaffnew import planner as scaffnew
 from noiseworthy.methods.dpfl_bcs import planner as bcs
 from noiseworthy.methods.fedsgd_dpc import planner as fedsgd
-from noiseworthy.methods.mr_mtl import planner as mr_mtl
+from noiseworthy.methods.mr_mtl import method as mr_mtl
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize

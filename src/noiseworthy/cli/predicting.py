@@ -1,4 +1,4 @@
-"""Commands that use a model: predict, export."""
+"""Commands on what a run left: predict, export, and card sign, verify."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from noiseworthy.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from noiseworthy.model.model import Model
+
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="folder of run or model", show_default=False)]
 _TABLES = (".csv", ".csv.gz", ".parquet")
@@ -112,3 +113,31 @@ def _predicted(model: Model, records: Any, name: str) -> dict[str, Any]:
         shares = model.probabilities(z)
         added |= {f"probability {name}": shares[:, k] for k, name in enumerate(model.classes or ())}
     return added
+
+
+card = typer.Typer(no_args_is_help=True, help="Sign the claim card of a run, and check a signature.")
+
+
+@card.command()
+def sign(
+    run: RunFolder, key: Annotated[Path, typer.Option(help="private Ed25519 key, of ssh-keygen or openssl")]
+) -> None:
+    """Sign claim_card.json; the signature lies beside it as claim_card.sig."""
+    from noiseworthy.reports.signing import sign as signed
+
+    path = signed(run, key, lambda: typer.prompt(f"Password of {key}", hide_input=True))
+    out.print(f"Signed: {path}", soft_wrap=True)
+
+
+@card.command()
+def verify(run: RunFolder, key: Annotated[Path, typer.Option(help="public key of whoever signed")]) -> None:
+    """Whether claim_card.json is what the owner of a key has signed, and valid still."""
+    from datetime import UTC, datetime
+
+    from noiseworthy.reports.signing import verify as verified
+
+    told = verified(run, key, datetime.now(UTC).date())
+    for name in ("claim", "purpose", "responsible", "valid_until"):
+        if told.get(name):
+            out.print(f"{name.replace('_', ' ').capitalize()}: {told[name]}", soft_wrap=True, highlight=False)
+    out.print(f"Signed by {key}, unchanged.", soft_wrap=True, highlight=False)

@@ -18,8 +18,7 @@ from noiseworthy.deploy.deployment import Deployment, model_of
 from noiseworthy.deploy.gathering import Gathering
 from noiseworthy.deploy.remote import BEFORE, uploads_of
 from noiseworthy.methods.wire import Work, wire
-from noiseworthy.privacy.label_means import LabelMean
-from noiseworthy.privacy.means import MeanRelease
+from noiseworthy.privacy.means import LabelMean, MeanRelease
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.tasks.factory import make_task

@@ -13,14 +13,16 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports import alternatives, at_home, findings, panels, rivals_words, tradeoff_words
+from noiseworthy.reports.alternatives import Leak, leak_of
 from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.estimates import estimates_caption, estimates_figure
 from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
-from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.network import network_caption, network_figure
 from noiseworthy.reports.participation import (
+    estimates_caption,
+    estimates_figure,
     has_participation,
     participation,
     participation_caption,
@@ -30,7 +32,18 @@ from noiseworthy.reports.result import title
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
-from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
+from noiseworthy.reports.style import (
+    INK,
+    MUTED,
+    NARROW,
+    PLAN,
+    TONES,
+    WIDE,
+    drawable,
+    head,
+    new_figure,
+    styled,
+)
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
 from noiseworthy.reports.what_if import what_if_figure
@@ -117,6 +130,47 @@ def _measured(axes: Axes, record: RunRecord) -> None:
         panels.settings(axes, record, record.compare, "loss", f"Measured: {found[0].lower()}{found[1:]}")
     elif record.scored:
         panels.curves(axes, record, record.scored, "loss", "Measured: test loss of the plan")
+
+
+@styled
+def leak_figure(record: RunRecord) -> Figure | None:
+    """Epsilon spent by the plan and by the printed noise, beside the budget; None where it is not known."""
+    if (leak := leak_of(record.plan)) is None:
+        return None
+    figure = new_figure(WIDE, 2.15)
+    axes = figure.subplots()
+    title = f"Budget {rounded_up(leak.budget, 6)}, as printed {rounded_up(leak.printed, 3)}"
+    head(axes, title, "privacy loss ε of the client that is worst off", "")
+    axes.grid(visible=False)
+    _bars(axes, _bars_of(leak))
+    axes.axvline(leak.budget, color=INK, linewidth=1.2, linestyle=(0, (3, 2)), zorder=3)
+    return figure
+
+
+def _bars_of(leak: Leak) -> list[tuple[str, float, str]]:
+    """Name, epsilon and colour of each bar."""
+    noise = f"noise {number(leak.noise)}" if leak.noise else "no training"
+    return [
+        ("budget", leak.budget, INK),
+        (f"this plan, {noise}", leak.plan, PLAN),
+        (f"as printed, noise {number(leak.printed_noise)}", leak.printed, TONES[3]),
+        ("as printed, by the paper's conversion", leak.converted, TONES[1]),
+    ]
+
+
+def _bars(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
+    names, values, colours = zip(*bars, strict=True)
+    places = range(len(bars))
+    axes.barh(places, values, height=0.6, color=colours)
+    for place, value, colour in zip(places, values, colours, strict=True):
+        axes.annotate(
+            rounded_up(value, 3), (value, place), (5, 0), textcoords="offset points", va="center",
+            color=colour, fontweight="bold",
+        )  # fmt: skip
+    axes.set_yticks(list(places), names)
+    axes.tick_params("y", labelcolor=INK)
+    axes.set_ylim(len(bars) - 0.5, -0.6)
+    axes.set_xlim(0, 1.12 * max(values))
 
 
 PLOTS: dict[str, tuple[Draw, str, Caption]] = {

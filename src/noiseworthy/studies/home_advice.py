@@ -3,8 +3,7 @@
 import numpy as np
 
 from noiseworthy._wording import number, percent
-from noiseworthy.trials.at_home import WORTH, AtHome
-from noiseworthy.trials.otherwise import Otherwise
+from noiseworthy.trials.at_home import WORTH, AtHome, Otherwise
 
 _DONE = {
     "alone": "stay home: what sharing adds is less than a point",
