@@ -1,4 +1,10 @@
-"""What an attacker saw of watched trainings: every upload, beside its mean in both worlds."""
+"""What an attacker saw of watched trainings: every upload, beside its mean in both worlds.
+
+The engine runs a watched algorithm as any other: each of its verbs is the audited algorithm's own, called
+with that algorithm's own state. Beside each upload stand the two means that it would have without its noise,
+one for each neighbouring data set. The attacker knows them: it knows all but which of the two is held, and
+follows what a client would remember in both.
+"""
 
 from __future__ import annotations
 

@@ -21,25 +21,14 @@ from typing import Annotated, Any
 import typer
 
 from noiseworthy._names import concealed, shown
-from noiseworthy.cli import (
-    checking,
-    gateways,
-    init,
-    ledgers,
-    owning,
-    papers,
-    planning,
-    predicting,
-    training,
-    tuning,
-)
+from noiseworthy.cli import checking, gateways, init, ledgers, owning, papers, planning, predicting, training
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init, checking.check, planning.plan, training.train, planning.advise, training.compare,
     training.tradeoff, training.rivals, training.sweep, training.quickstart, planning.account, checking.audit,
     checking.measure, papers.reproduce, training.report, predicting.predict, predicting.export,
-    tuning.tune, gateways.gateway, init.schema,
+    predicting.tune, gateways.gateway, init.schema,
 )  # fmt: skip
 GROUPS = {"ledger": ledgers.ledger, "card": predicting.card, "deploy": owning.deploy}
 

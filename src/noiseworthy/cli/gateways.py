@@ -77,7 +77,7 @@ def gateway(
     with ExitStack() as stack:
         opened = stack.enter_context(Gateway.open(terms, records_changed=records_changed))
         if terms.files.tuned is not None:
-            from noiseworthy.cli.tuning import Tuning
+            from noiseworthy.cli.predicting import Tuning
 
             opened.on_model = Tuning(owner.absolute(), terms.files.tuned.absolute())
         if plan is not None:

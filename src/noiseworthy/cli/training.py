@@ -38,7 +38,7 @@ def train(
 ) -> None:  # fmt: skip
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
     from noiseworthy.calls.run import run
-    from noiseworthy.cli.bars import Bars
+    from noiseworthy.cli.steps import Bars
     from noiseworthy.studies.changes import changes_of, seeds_of
 
     with Bars() as bars:

@@ -7,6 +7,15 @@
 with shrunk(v) = (1 - (|v|^2 of noise alone)/|v|^2)_+ v. A record moves such an upload as it moves one of
 clipped gradients. The noise in the answer has a public deviation, so that shrinking reads nothing: where
 noise is all there is, the mean is 0 and the shares are equal. docs/theory/accounting.md#mean-of-records.
+
+Of numbers to predict they tell the mean alone, which intercepts start at:
+
+    upload_i = (1/n_i) sum_records (clip(y, lo, hi) - (lo + hi)/2) + noise,
+    mean     = (lo + hi)/2 + sum_i a_i upload_i, kept within [lo, hi].
+
+A record is one number of at most (hi - lo)/2, and moves such an upload as it moves one of gradients that
+are clipped to it. What the answer is worth is known before anybody is asked.
+docs/theory/accounting.md#mean-of-labels.
 """
 
 from __future__ import annotations

@@ -6,19 +6,31 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from textwrap import fill
 from typing import Any, TypeAlias
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports import alternatives, at_home, findings, panels, rivals_words, tradeoff_words
 from noiseworthy.reports.alternatives import Leak, leak_of
 from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
+from noiseworthy.reports.findings import (
+    final,
+    finding,
+    is_scored,
+    metric_name,
+    metric_score,
+    score_name,
+    setting,
+)
+from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.network import network_caption, network_figure
 from noiseworthy.reports.participation import (
     estimates_caption,
@@ -31,6 +43,7 @@ from noiseworthy.reports.participation import (
 from noiseworthy.reports.result import title
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
+from noiseworthy.reports.scales import score_limits, setting_axis
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import (
     INK,
@@ -46,8 +59,8 @@ from noiseworthy.reports.style import (
 )
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
-from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.reports.what_if_words import what_if_caption
+from noiseworthy.studies.typed_evidence import WhatIfCurvePart
 from noiseworthy.studies.typed_record import RunRecord
 
 Draw: TypeAlias = Callable[[RunRecord], Figure | None]
@@ -171,6 +184,49 @@ def _bars(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
     axes.tick_params("y", labelcolor=INK)
     axes.set_ylim(len(bars) - 0.5, -0.6)
     axes.set_xlim(0, 1.12 * max(values))
+
+
+_TITLES = {"epsilon": "More privacy budget", "clients": "More clients", "cost": "More work"}
+_DOTS = Ink(MUTED, "o")
+_DASHED = (0, (3, 2))
+
+
+@styled
+def what_if_figure(record: RunRecord) -> Figure | None:
+    """Predicted score along epsilon, clients and cost, dashed where it is extrapolated."""
+    if record.what_if is None:
+        return None
+    curves = record.what_if.curves
+    figure = new_figure(NARROW, 2.4 * len(curves))
+    panels = figure.subplots(len(curves), 1, squeeze=False)[:, 0]
+    levels = [accuracy for curve in curves.values() for accuracy in curve.accuracy]
+    levels += [accuracy for curve in curves.values() for _, accuracy in curve.trials]
+    for axes, (name, curve) in zip(panels, curves.items(), strict=True):
+        head(axes, _TITLES[name], f"test {metric_name(record)}, predicted", curve.axis)
+        setting_axis(axes, curve.x[0], curve.x[-1])
+        score_limits(axes, record, levels)
+        if metric_name(record) == "AUC":
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+        _draw(axes, record, curve)
+    return figure
+
+
+def _draw(axes: Axes, record: RunRecord, curve: WhatIfCurvePart) -> None:
+    """A curve in pieces, trials as dots, and the study's own place as a ring with its value."""
+    places = list(zip(curve.x, curve.accuracy, curve.inside, strict=True))
+    for (x, y, inside), (next_x, next_y, next_inside) in pairwise(places):
+        style = "-" if inside and next_inside else _DASHED
+        axes.plot([x, next_x], [y, next_y], color=PLAN, linewidth=1.8, linestyle=style, zorder=2)
+    if curve.trials:
+        x, y = np.array(curve.trials).T
+        points(axes, x, y, _DOTS)
+    own = float(np.interp(np.log(curve.own), np.log(curve.x), curve.accuracy))
+    axes.plot([curve.own], [own], "o", color=PLAN, markersize=9, markerfacecolor="none",
+              markeredgewidth=1.8, zorder=5, gid="plan")  # fmt: skip
+    axes.annotate(
+        metric_score(record, own), (curve.own, own), (0, 9), textcoords="offset points", ha="center",
+        color=PLAN, fontweight="bold", fontsize=matplotlib.rcParams["font.size"],
+    )  # fmt: skip
 
 
 PLOTS: dict[str, tuple[Draw, str, Caption]] = {

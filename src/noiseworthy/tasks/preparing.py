@@ -26,7 +26,7 @@ _MOST_NUMBERS = 2**22
 
 @dataclass(frozen=True)
 class Fourier:
-    """What a map is made of, all of it public.
+    """Random Fourier features: a linear model on them sees curves in a table; all of it is public.
 
     Attributes:
         count: numbers of a record after it, two for each frequency.

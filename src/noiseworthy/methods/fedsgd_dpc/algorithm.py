@@ -135,11 +135,11 @@ Kind = TypeVar("Kind", bound=FedSGDDPC)
 def exact_replies(
     kind: type[Kind], plan: Plan, task: Task, seed: int, weights: ArrayLike | None = None, **own: Any
 ) -> Kind:
-    """An algorithm of one gradient per reply whose schedule has the plan's counts exactly.
+    """An algorithm of one gradient per reply, asked by the plan's exact counts: DPFL-BCS and its rivals.
 
     Args:
         kind: which one.
-        plan, task, seed: as `fedsgd_dpc.algorithm.make`.
+        plan, task, seed: as `make`.
         weights: factor of each client's reply, shape (N,); None for 1/K, whatever clients hold.
         own: what `kind` has beside the fields of `FedSGDDPC`.
 
