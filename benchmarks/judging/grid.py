@@ -26,7 +26,7 @@ from noiseworthy.studies.centring import may_centre, with_mean
 from noiseworthy.studies.models import task_for, with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.tasks.names import MEAN
-from noiseworthy.trials.proxies import constant_of_shares
+from noiseworthy.trials.centring import constant_of_shares
 from quality import Arena
 
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

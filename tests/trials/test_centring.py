@@ -16,11 +16,12 @@ from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.fitted import explained
 from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.centring import constant_of_shares
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
-from noiseworthy.trials.proxies import Proxy, constant_of_shares
+from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Result
 from noiseworthy.trials.search import planned
 from noiseworthy.trials.treatment import Treatment

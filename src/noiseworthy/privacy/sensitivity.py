@@ -75,7 +75,7 @@ def of_mean_gradient(
         omits the factor 2 for Gaussian noise).
     """
     clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every gradient").item()
-    records = check.counts("sizes", sizes, remedy="leave out clients without records").astype(float)
+    records = check.counts("sizes", sizes, remedy="leave a client without records out").astype(float)
     check.one_of("norm", norm, NORMS)
     check.one_of("relation", relation, RELATIONS)
     rate = check.positive("sampling_rate", sampling_rate).item()

@@ -23,7 +23,7 @@ from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.preparation import Preparation
 from noiseworthy.tasks.reference import Reference
 from noiseworthy.tasks.table import TaskTable
-from noiseworthy.trials.proxies import seen_against, started, starting_at
+from noiseworthy.trials.centring import seen_against, started, starting_at
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
 

@@ -11,15 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy._jax import jax, jnp
-from noiseworthy._keys import Purpose, named_key
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.prior_columns import blocks_of
-from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
-from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.question import Question, given
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
@@ -28,7 +24,6 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.class_weights import names_of_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
@@ -146,7 +141,7 @@ class Prepared:
         return cast(Task, self.task)
 
     def _pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
-        from noiseworthy.studies.prepare import pilot_gradients  # here, because few plans buy constants
+        from noiseworthy.engines.pilot import pilot_gradients  # here, because few plans buy constants
 
         federation, task = self.trained()
         return pilot_gradients(federation, task, problem, pilot, self.study.federation.seed)
@@ -324,29 +319,3 @@ def check_same_sizes(problem: Problem, federation: Federation) -> None:
             f"the plan was made for sizes {problem.sizes.tolist()[:5]}..., the data hold "
             f"{federation.sizes.tolist()[:5]}...; plan again, because noise depends on them"
         )
-
-
-def pilot_gradients(
-    federation: Federation, task: Task, problem: Problem, pilot: Release, seed: int
-) -> NDArray[np.float64]:
-    """One noised mean gradient of each client at the public start, in simulation.
-
-    Args:
-        federation: the clients' records.
-        task: model and loss.
-        problem: with the clip that `pilot` was calibrated for.
-        pilot: what one such upload is; its charge is the caller's.
-        seed: of start and noise.
-
-    Returns:
-        shape (N, p).
-    """
-    shards, key = Shards.load(federation, task), jax.random.key(seed)
-    theta = start_of(task, key)
-    uploads, clip = [], jnp.float32(problem.clip_norm)
-    for client, (size, noise) in enumerate(zip(problem.sizes, pilot.mechanism.size, strict=True)):
-        # divided by the public size, as the sensitivity is, and by no count of the records at hand
-        total = task.clipped_gradient_sum(theta, shards.of(client), clip, problem.norm)
-        drawn = named_key(key, Purpose.PILOT, 0, client)
-        uploads.append(total / float(size) + simulated_noise(drawn, problem.family, noise, task.dimension))
-    return np.asarray(uploads, np.float64)
