@@ -69,8 +69,7 @@ def _page(found: Checked) -> str:
 
 Trials = Annotated[int | None, typer.Option(help="coins that the attacker names; by default 40,000", min=1)]
 AuditSeconds = Annotated[
-    float | None,
-    typer.Option("--budget-seconds", help="time for the trials; by default 40", min=0, callback=limit),
+    float | None, typer.Option("--budget-seconds", help="for trials; by default 40", min=0, callback=limit)
 ]
 
 

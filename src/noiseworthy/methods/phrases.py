@@ -156,12 +156,9 @@ def gradient_hides(plan: Record, noise: str) -> str:
     return upload_hides(f"{gradient}{clipped_to(plan)}", plan, noise)
 
 
-def _listed(plan: Record) -> str:
-    return "one upload" + (" of the first round" if "noise_per_round" in plan else "")
-
-
 UPLOADS = Noised(
-    what="every upload", release="upload", listed=_listed, where=noise_falls, exchange="upload",
+    what="every upload", release="upload", where=noise_falls, exchange="upload",
+    listed=lambda plan: "one upload" + (" of the first round" if "noise_per_round" in plan else ""),
     uploads=lambda plan: plan["releases"], bought=lambda plan: ", paid for by its noise",
     remark=lambda plan: "paid for by its noise", caption=lambda plan: paid_for(plan, "upload"),
     card=lambda plan: f"It pays for {paid_for(plan, 'upload')} per client.",

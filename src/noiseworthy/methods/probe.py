@@ -87,9 +87,7 @@ PROBES: dict[str, Probe] = {
         work=lambda noise: FedAvgWork(clipping="D", step_sizes=np.array([100.0])), whole=True, sign=-1.0
     ),
     "dp-scaffnew": Probe(
-        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1),
-        whole=True,
-        sign=-1.0,
+        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1), whole=True, sign=-1
     ),
     "dp-pasgd": Probe(work=lambda noise: PasgdWork(step_sizes=np.array([1.0])), sign=-1.0),
     "privatefl": Probe(work=lambda noise: PrivateFLWork(personal_step=0.0)),

@@ -145,12 +145,9 @@ def beside_usual(record: RunRecord, compare: ComparePart) -> list[tuple[str, Out
     return [*first, *((setting_words(one), Outcome.of(what, one.over_seeds(what)), False) for one in others)]
 
 
-def setting_words(one: UsualPart) -> str:
+def setting_words(it: UsualPart) -> str:
     """Who takes it, and what it is."""
-    return (
-        f"{one.name}, {count(one.rounds, 'round')}, clip {number(one.clip_norm)}, step "
-        f"{number(one.step_size)}"
-    )
+    return f"{it.name}, {count(it.rounds, 'round')}, clip {number(it.clip_norm)}, step {number(it.step_size)}"
 
 
 # Every number, and what it is ---------------------------------------------------------------------------

@@ -110,7 +110,9 @@ def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Co
     if prepared.federation is None:
         return Costs(prepared.dimension, None, (), "")
     records, device = step_records(prepared), jax.devices()[0]
-    timed = _timed(prepared, _some(np.unique(records)).tolist(), on_progress)
+    sizes = np.unique(records)  # at most `MOST_SIZES` of them, evenly chosen with both ends
+    some = np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)
+    timed = _timed(prepared, sizes[some].tolist(), on_progress)
     names = prepared.names if prepared.named else ()
     what, numbers = f"{device.device_kind} on {machine()}", _local_step(prepared).numbers
     return Costs(prepared.dimension, records, timed, what, names, numbers)
@@ -123,11 +125,6 @@ def step_records(prepared: Prepared) -> NDArray[np.int64]:
     batches count as all records, because that is what computing them takes at most.
     """
     return _local_step(prepared).records
-
-
-def _some(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most `MOST_SIZES` of ascending sizes, evenly chosen with both ends."""
-    return sizes[np.linspace(0, len(sizes) - 1, min(MOST_SIZES, len(sizes))).round().astype(int)]
 
 
 def _timed(prepared: Prepared, sizes: list[int], on_progress: Progress) -> tuple[TimedStep, ...]:

@@ -20,7 +20,7 @@ from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.trust import TRUST_MODELS, Trust
 from noiseworthy.trials.fitted_bound import FittedBound
-from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
+from noiseworthy.trials.landscape import REACHES, scaled
 
 EPSILONS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
 """Budgets, times the study's: 1/8 to 8."""
@@ -234,7 +234,12 @@ class WhatIf:
         """Trials as x and accuracy: the best under each budget, and under the study's own all counts."""
         points, problem = self.bound.points, self.plan.problem
         own = [point for point in points if point.factor == 1]
-        best = {factor: _best([p for p in points if p.factor == factor]) for factor in REACHES}
+        best = {
+            factor: min(
+                (one for one in points if one.factor == factor), key=lambda one: one.loss, default=None
+            )
+            for factor in REACHES
+        }
         return {
             "epsilon": [[self.own_epsilon * by, point.accuracy] for by, point in best.items() if point],
             "clients": [[problem.n_clients, point.accuracy] for point in [best[1.0]] if point],
@@ -318,10 +323,6 @@ def _affordable(resources: Resources, factors: Sequence[float]) -> list[Resource
     """The resources times those factors that pay for one round."""
     times = [replace(resources, budget=resources.budget * factor) for factor in factors]
     return [one for one in times if one.most_rounds(1) >= 1]
-
-
-def _best(points: Sequence[TrialPoint]) -> TrialPoint | None:
-    return min(points, key=lambda point: point.loss, default=None)
 
 
 def _price(plan: Plan) -> float:

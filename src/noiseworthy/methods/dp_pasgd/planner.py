@@ -90,9 +90,7 @@ def plan(
         >>> battery = Resources.of(100.0, 1.0, 1000.0, clients=16)
         >>> budget = PrivacyBudget.of(4.0, 1e-4, 16)
         >>> problem = Problem(np.full(16, 256), 100, budget, "gaussian", 1.0, resources=battery)
-        >>> values = dict(
-        ...     smoothness=1.0, strong_convexity=0.05, gradient_variance=0.05, initial_gap=np.log(2)
-        ... )
+        >>> values = dict(smoothness=1, strong_convexity=0.05, gradient_variance=0.05, initial_gap=np.log(2))
         >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
         >>> made = plan(problem, constants, step=StepSize(0.05, float("inf")))
         >>> made.rounds, made.local.steps, round(made.prediction.bound, 3)
@@ -196,7 +194,8 @@ def _periods(
 ) -> list[Candidates]:
     """Every tau to draw, with what is affordable at it."""
     most = total_iterations or max(MOST, plan.rounds * chosen)
-    longest = min(bound.most_local_steps, _most_iterations(problem, most), 5 * chosen + 20)
+    paid = most if problem.resources is None else problem.resources.most_steps()
+    longest = int(min(bound.most_local_steps, paid, most, 5 * chosen + 20))
     tried = np.unique([*np.linspace(1, longest, _POINTS).astype(int), chosen]).tolist()
     whole_only = [tau for tau in tried if total_iterations is None or total_iterations % tau == 0]
     return [Candidates.within(problem.resources, most, Given(total_iterations, tau)) for tau in whole_only]
@@ -206,10 +205,6 @@ def _curve(bound: AveragingBound, label: str, noise: StepNoise, every: list[Cand
     found = [optimum([bound], noise, candidates) for candidates in every]
     shown = [setting for setting in found if setting is not None]
     return Curve(label, [one.local_steps for one in shown], [one.value for one in shown])
-
-
-def _most_iterations(problem: Problem, most: int) -> int:
-    return most if problem.resources is None else int(min(problem.resources.most_steps(), most))
 
 
 # The decision -----------------------------------------------------------------------------------------

@@ -31,9 +31,7 @@ WORDS = replace(
     computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
     decays="rounds",
     clipped=lambda plan: "each record's second moments",
-    means=lambda plan, noise: say.upload_hides(
-        "the mean of the second moments of a client's records", plan, noise
-    ),
+    means=lambda plan, noise: say.upload_hides("the mean second moments of a client's records", plan, noise),
     curve=lambda plan, work: "one upload",
     online=say.all_online,
 )
