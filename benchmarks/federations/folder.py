@@ -13,8 +13,8 @@ from federations.stated import Columns, amount, category, classes, number, roote
 from noiseworthy.data import adult as adults
 from noiseworthy.data.datasets import required_folder
 from noiseworthy.data.files import read_npz
+from noiseworthy.data.published import readings
 from noiseworthy.data.schema import read_schema
-from noiseworthy.data.vehicle import readings
 
 Frame = pd.DataFrame
 
