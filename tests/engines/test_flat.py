@@ -13,9 +13,9 @@ from noiseworthy.data import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines import flat
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
+from noiseworthy.engines.streams import ClientMemories
 from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.methods.dp_fedavg import planner as fedavg
 from noiseworthy.methods.dp_pasgd import planner as pasgd
