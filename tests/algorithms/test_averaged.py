@@ -16,7 +16,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.methods.averaged import Averaged, averaged
+from noiseworthy.methods.around import Averaged, averaged
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability

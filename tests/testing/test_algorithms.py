@@ -16,7 +16,7 @@ import pytest
 
 from noiseworthy.methods import registry
 from noiseworthy.methods.algorithm import Scheduled
-from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.around import averaged
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.moments import scale as moments

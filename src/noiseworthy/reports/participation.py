@@ -13,8 +13,7 @@ from noiseworthy._wording import count, finite, number, span, times
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of, sizes_of
 from noiseworthy.methods.phrases import asked, clients_of
 from noiseworthy.reports.clients import evenly_chosen
-from noiseworthy.reports.labels import Label, label_right
-from noiseworthy.reports.marks import Ink, name_marks, points
+from noiseworthy.reports.marks import Ink, Label, label_right, name_marks, points
 from noiseworthy.reports.schedules import never_asked, uploads_of, words_of
 from noiseworthy.reports.style import (
     INK,
