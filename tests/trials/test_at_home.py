@@ -10,7 +10,7 @@ import pytest
 
 from noiseworthy.data import Records
 from noiseworthy.methods.space import Setting
-from noiseworthy.studies.home_advice import advice
+from noiseworthy.studies.at_home import advice
 from noiseworthy.tasks import make_task
 from noiseworthy.trials import at_home as module
 from noiseworthy.trials.at_home import AtHome, Otherwise, at_home

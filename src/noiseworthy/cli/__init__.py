@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from noiseworthy._names import concealed, shown
-from noiseworthy.cli import checking, gateways, init, ledgers, owning, papers, planning, predicting, training
+from noiseworthy.cli import checking, gateways, init, ledgers, papers, planning, predicting, training
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
@@ -30,7 +30,7 @@ COMMANDS = (
     checking.measure, papers.reproduce, training.report, predicting.predict, predicting.export,
     predicting.tune, gateways.gateway, init.schema,
 )  # fmt: skip
-GROUPS = {"ledger": ledgers.ledger, "card": predicting.card, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": predicting.card, "deploy": gateways.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130

@@ -15,9 +15,16 @@ from noiseworthy.data.files import read_npz
 from noiseworthy.data.schema.columns import NumberColumn
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.moments.estimates import Estimates, estimates
-from noiseworthy.model.calibration import FEWEST, PUBLIC_TESTS, Calibration, best_scale, crossed_scales
 from noiseworthy.model.coefficients import in_units
-from noiseworthy.model.description import Description, TrainedOn
+from noiseworthy.model.description import (
+    FEWEST,
+    PUBLIC_TESTS,
+    Calibration,
+    Description,
+    TrainedOn,
+    best_scale,
+    crossed_scales,
+)
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.model.model import Model, probed, task_of, weights_of

@@ -168,7 +168,8 @@ def _image(side: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     image = image_shape("pooling", shape)
     if len(image) not in (2, 3):
         raise InvalidInput(
-            f"pooling needs images of shape (H, W) or (H, W, channels), got shape {shape}; leave it out"
+            f"pooling needs images of shape (H, W) or (H, W, channels), got records of shape {shape}; "
+            "leave it out"
         )
     check.count("pooling", side, most=min(image[:2]), remedy=f"the images have shape {image}")
     return image

@@ -297,7 +297,9 @@ def _step_note(bound: ParticipationBound | None, step: StepSize | None) -> tuple
     """That the bound is of other steps than those to train with, if it is."""
     if bound is None or step in (None, theory_step(bound.curvature)):
         return ()
-    return ("The bound is of steps 2 / (mu (t + 8 L/mu)); otherwise it is a guide to whom to ask, no more.",)
+    return (
+        "The bound is of steps 2 / (mu (t + 8 L/mu)); with others it is a guide to whom to ask, no more.",
+    )
 
 
 def _clients(which: NDArray[np.intp]) -> str:

@@ -26,7 +26,7 @@ WORDS = replace(
     sentence=_sentence,
     brief=lambda record: "one upload of second moments",
     keys=lambda plan: [
-        Key("upload", "1", f"{plan['upload_numbers']:,} numbers of every client, and no round after it")
+        Key("upload", "1", f"{plan['upload_numbers']:,} numbers per client, no round after it")
     ],
     computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
     decays="rounds",
