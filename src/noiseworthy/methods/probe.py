@@ -77,10 +77,6 @@ def _mean(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.
     return mean.rows_of(task, batch, clip_norm, _OF_CLASS, norm).mean(axis=0)
 
 
-def _label_mean(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
-    return label_mean.rows_of(batch, clip_norm, _MIDDLE).mean(axis=0)
-
-
 PROBES: dict[str, Probe] = {
     "fedsgd-dpc": Probe(work=lambda noise: FedSGDWork()),
     "dp-fedavg": Probe(
@@ -107,7 +103,10 @@ PROBES: dict[str, Probe] = {
         apart=lambda clip_norm, norm: of_mean_and_class(clip_norm, _OF_CLASS, [1], norm).value.item(),
         mean=_mean,
     ),
-    "label-mean": Probe(work=lambda noise: label_mean.LabelMeanWork(middle=_MIDDLE), mean=_label_mean),
+    "label-mean": Probe(
+        work=lambda noise: label_mean.LabelMeanWork(middle=_MIDDLE),
+        mean=lambda task, batch, clip, norm: label_mean.rows_of(batch, clip, _MIDDLE).mean(axis=0),
+    ),
 }
 """By names in requests. For moments and means, records differ in their class, or in labels far apart."""
 
