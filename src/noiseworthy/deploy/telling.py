@@ -2,7 +2,7 @@
 
 Each owner is asked once, by the work `mean` for that of its records and shares of its classes, by
 `label-mean` for that of the numbers to predict; it draws the noise and pays for it, and the server reads the
-weighted mean of the answers (`privacy.means`, `privacy.label_means`). Those of owners who are missing are
+weighted mean of the answers (`privacy.means`). Those of owners who are missing are
 left out, and the noise in what the others told is the larger for it.
 """
 
