@@ -27,8 +27,7 @@ from local_constants import USED, Constants, constants_of, stated
 from noiseworthy.engines.shards import Shards
 from noiseworthy.plans.local_work import divisors
 from noiseworthy.plans.plan import Plan
-from noiseworthy.reports.labels import label_right
-from noiseworthy.reports.marks import inks, plan_ring, untrained_line
+from noiseworthy.reports.marks import inks, label_right, plan_ring, untrained_line
 from noiseworthy.reports.scales import loss_limits, setting_axis
 from noiseworthy.reports.style import head, new_figure, png, styled
 from noiseworthy.sweeps.compare import Cell, grid_of, run_grid, setting_of, untrained_loss

@@ -12,8 +12,8 @@ import numpy as np
 
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines import resident, simulation
+from noiseworthy.engines.resident import span_of
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.spans import span_of
 from noiseworthy.methods.dp_fedavg import planner
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan, StepSize

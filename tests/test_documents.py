@@ -19,7 +19,7 @@ import typer.main
 
 from noiseworthy.cli import app
 from noiseworthy.data.schema import read_schema
-from noiseworthy.deploy.flower.terms import load_terms
+from noiseworthy.deploy.flower.mod import load_terms
 from noiseworthy.deploy.gateway.owner import AllowedTable, load_owner
 from noiseworthy.deploy.gateway.summing import SecureSumTable, read_roster
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies

@@ -10,17 +10,17 @@ import pandas as pd
 
 from federations.source import OWNER, Source, as_raw
 from federations.stated import Columns, amount, category, classes, number, rooted, task, yes_no
-from noiseworthy.data import adult as adults
+from noiseworthy.data import published
 from noiseworthy.data.datasets import required_folder
 from noiseworthy.data.files import read_npz
+from noiseworthy.data.published import readings
 from noiseworthy.data.schema import read_schema
-from noiseworthy.data.vehicle import readings
 
 Frame = pd.DataFrame
 
 # Adult ------------------------------------------------------------------------------------------------
 
-_CODES = {name: one for name, one in read_schema(str(adults.COLUMNS)).tables().items() if "values" in one}
+_CODES = {name: one for name, one in read_schema(str(published.ADULT)).tables().items() if "values" in one}
 ADULT = {name: one for name, one in _CODES.items() if one.get("kind") == "category"} | {
     "age": number(0, 100), "capital-gain": rooted(100_000), "capital-loss": rooted(5000),
     "hours-per-week": number(0, 100),
@@ -30,7 +30,7 @@ ADULT = {name: one for name, one in _CODES.items() if one.get("kind") == "catego
 def adult(owner: str, known: str = "workclass") -> Frame:
     """People of the census of 1994 with `known`; the owner is a column."""
     folder = required_folder("adult", None) / "adult"
-    names = [*adults._COLUMNS]
+    names = [*published._OF_ADULT]
     parts = [
         pd.read_csv(folder / f"adult.{part}.gz", names=names, skipinitialspace=True, comment="|")
         for part in ("data", "test")

@@ -16,7 +16,7 @@ from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.studies import two_stages
-from noiseworthy.studies.pace import Pace
+from noiseworthy.studies.training import Pace
 from noiseworthy.tasks import make_task
 from noiseworthy_papers import reproduction
 from noiseworthy_papers.budgets import Budgets, bound_share, spent_by_bound

@@ -20,8 +20,7 @@ def shown(text: str) -> str:
         ('Zürich\\x1b[2J\\n北京', 'a\\u202eb')
     """
     return "".join(
-        one if unicodedata.category(one) not in _HIDDEN else one.encode("unicode_escape").decode()
-        for one in text
+        c if unicodedata.category(c) not in _HIDDEN else c.encode("unicode_escape").decode() for c in text
     )
 
 

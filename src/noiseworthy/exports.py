@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from noiseworthy.calls.folder import RunFolder, load_run, runs
     from noiseworthy.calls.run import run
     from noiseworthy.calls.sweep import Sweep, sweep
-    from noiseworthy.calls.trackers.products import MLflow, TensorBoard, WeightsAndBiases
+    from noiseworthy.calls.trackers import MLflow, TensorBoard, WeightsAndBiases
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
     from noiseworthy.estimators import NoiseworthyClassifier, NoiseworthyRegressor
@@ -48,7 +48,7 @@ _EXPORTS = {
     "calls.folder": ("RunFolder", "load_run", "runs"),
     "calls.run": ("run",),
     "calls.sweep": ("Sweep", "sweep"),
-    "calls.trackers.products": ("MLflow", "TensorBoard", "WeightsAndBiases"),
+    "calls.trackers": ("MLflow", "TensorBoard", "WeightsAndBiases"),
     "studies.tables": ("Study",),
     "studies.loading": ("load_study", "parse_study"),
     "data": ("Federation", "load_federation", "load_records"),

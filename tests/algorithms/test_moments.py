@@ -19,10 +19,9 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import start_of
 from noiseworthy.methods.axes import Beside
 from noiseworthy.methods.moments import algorithm, method
-from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.moments.table import MomentsTable
-from noiseworthy.methods.moments.wire import rows_of
+from noiseworthy.methods.moments.wire import asked_of_outputs, moment_rows, rows_of
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem

@@ -12,12 +12,12 @@ from sklearn.datasets import load_diabetes
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.moments.estimates import estimates
-from noiseworthy.methods.moments.local import moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
+from noiseworthy.methods.moments.wire import moment_rows
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.studies.standard_errors import estimates_of
+from noiseworthy.studies.delivery import estimates_of
 from noiseworthy.tasks import LinearModel
 
 SIZES, SEEDS = np.array([4000, 6000, 10_000]), 500

@@ -19,7 +19,7 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc import planner as replies
-from noiseworthy.methods.mr_mtl.planner import stated
+from noiseworthy.methods.mr_mtl.method import stated
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem

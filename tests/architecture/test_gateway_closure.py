@@ -30,7 +30,7 @@ import noiseworthy.deploy.gateway.server
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.gateway import Gateway
-from noiseworthy.methods.wires import WIRES, wire
+from noiseworthy.methods.wire import WIRES, wire
 from noiseworthy.tasks.table import TaskTable
 for name in WIRES:
     wire(name)

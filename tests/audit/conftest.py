@@ -13,7 +13,7 @@ from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.moments import scale as one_upload
 from noiseworthy.methods.moments.scale import RecordScale
-from noiseworthy.methods.mr_mtl import planner as mr_mtl
+from noiseworthy.methods.mr_mtl import method as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem

@@ -9,8 +9,7 @@ import pytest
 
 from noiseworthy.audit import audits
 from noiseworthy.audit.audits import FALSE_ALARM, Effort, audit
-from noiseworthy.audit.reconciliation import reconcile
-from noiseworthy.audit.targets import targets_of
+from noiseworthy.audit.targets import reconcile, targets_of
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.mechanisms import Gaussian, NoNoise
 from noiseworthy.privacy.releases import Release

@@ -25,7 +25,7 @@ from noiseworthy.deploy.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.deploy.self_audit import _attack_checks, self_audit
 from noiseworthy.errors import GatewayError, InvalidInput, UserError
 from noiseworthy.methods import rows
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES
 from noiseworthy.privacy import grid_mechanism, sums
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.tasks.batch import Batch

@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from noiseworthy.audit.audits import Effort, audit
-from noiseworthy.audit.watched import Watched
+from noiseworthy.audit.observations import Watched
 from noiseworthy.methods.span import Direction, Spanned, Walk
 from noiseworthy.tasks.batch import Batch
 

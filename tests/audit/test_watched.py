@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.audit.canaries import ABSENT, PRESENT, twin_of
-from noiseworthy.audit.observations import observe
+from noiseworthy.audit.observations import observe, watched
 from noiseworthy.audit.targets import targets_of
-from noiseworthy.audit.watched import watched
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate

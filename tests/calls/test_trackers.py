@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import noiseworthy as nw
-from noiseworthy.calls.trackers import base
+from noiseworthy.calls import trackers
 from noiseworthy.errors import ConfigError, DataError
 
 PUBLISHED = {
@@ -35,7 +35,7 @@ class Stop(nw.Callback):
             raise KeyboardInterrupt
 
 
-class Noted(base.Tracker):
+class Noted(trackers.Tracker):
     """A tracker that keeps what it is to note."""
 
     def __init__(self):
@@ -130,7 +130,7 @@ def test_what_is_infinite_is_not_noted(study):
     ],
 )
 def test_a_product_that_is_missing_is_named_in_a_sentence(tracker, package, extra, monkeypatch):
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
     with pytest.raises(ConfigError) as refused:
         tracker()
     assert str(refused.value) == f"{package} is not installed; pip install 'noiseworthy[{extra}]'"

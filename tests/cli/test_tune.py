@@ -19,7 +19,7 @@ import tomli_w
 
 import noiseworthy as nw
 from noiseworthy.calls.tune import _limits, _loaded, labelled
-from noiseworthy.cli.tuning import Tuning
+from noiseworthy.cli.predicting import Tuning
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.home.base import folds_of
 from noiseworthy.home.scores import limits_of, limits_of_gain

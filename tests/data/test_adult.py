@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import load_federation, load_records
-from noiseworthy.data.adult import COLUMNS
+from noiseworthy.data.published import ADULT
 from noiseworthy.data.schema import read_schema
 from noiseworthy.errors import DataError
 from noiseworthy.tasks import make_task
 
-SCHEMA = read_schema(str(COLUMNS))
+SCHEMA = read_schema(str(ADULT))
 CODE_BOOK = {one.name: one.known for one in SCHEMA.features}
 MISSING = "?"
 NUMBERS = {"age": 39, "fnlwgt": 77516, "education-num": 13, "capital-gain": 2174, "capital-loss": 0,

@@ -153,7 +153,7 @@ def test_a_file_is_a_client_where_no_column_names_clients(tmp_path, tables):
 
 
 def test_records_of_a_client_are_found_in_all_files_and_rows(tmp_path, tables, monkeypatch):
-    monkeypatch.setattr("noiseworthy.data.parquet._ROWS", 7)
+    monkeypatch.setattr("noiseworthy.data.flat_files._ROWS", 7)
     whole = pd.concat([frame(i, client=f"ward{i}") for i in range(4)])
     whole = whole.assign(order=np.arange(len(whole))).sample(frac=1, random_state=0)
     whole[:20].drop(columns="order").to_parquet(tables / "one.parquet")

@@ -7,8 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from noiseworthy.data.intake.common import common_range
-from noiseworthy.data.intake.guesses import QUESTION, guesses
+from noiseworthy.data.intake.guesses import QUESTION, common_range, guesses
 from noiseworthy.data.thousands import Thousands
 from noiseworthy.errors import ConfigError
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import load_federation, load_records, read_schema
-from noiseworthy.data.heart import COLUMNS
+from noiseworthy.data.published import HEART
 from noiseworthy.errors import DataError
 
 REFERENCES = {"age": (50, 10), "trestbps": (120, 20), "chol": (200, 40), "thalach": (150, 20),
@@ -66,9 +66,9 @@ def test_features_are_those_of_plain_loops():
             row.append(0.0 if gap else (one[name] - reference) / step)
         row += [float(one[name] == value) for name, values in CODE_BOOK.items() for value in values]
         expected.append(row)
-    encoded = read_schema(str(COLUMNS)).encode(table)
+    encoded = read_schema(str(HEART)).encode(table)
     np.testing.assert_allclose(encoded, expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(read_schema(str(COLUMNS)).encode(table.astype(str)), encoded)
+    np.testing.assert_array_equal(read_schema(str(HEART)).encode(table.astype(str)), encoded)
 
 
 def test_a_patient_changes_nothing_but_their_own_features(tmp_path):

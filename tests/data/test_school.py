@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_federation, load_records, read_schema
-from noiseworthy.data.school import COLUMNS
+from noiseworthy.data.published import SCHOOL
 from noiseworthy.errors import DataError
 
 
@@ -73,7 +73,7 @@ def test_the_real_pupils_have_the_stated_counts_and_scores_that_can_be_learned(d
 def test_a_pupil_is_encoded_as_the_schema_says_and_the_model_knows_its_columns(tmp_path):
     made = arrays()
     records = load_records("school", data_dir=write(tmp_path, **made))
-    schema = read_schema(str(COLUMNS))
+    schema = read_schema(str(SCHOOL))
     assert records.schema == schema
     assert schema.width == 27
     table = dict(zip(schema.feature_names, made["X"].T, strict=False))

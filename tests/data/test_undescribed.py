@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.data.records import Records
-from noiseworthy.data.undescribed import in_own_units
+from noiseworthy.trials.public import in_own_units
 
 X = np.tanh(np.random.default_rng(0).standard_normal((900, 40))).astype(np.float32)
 TABLE = Records(X[:600], np.arange(600) % 3, X[600:], np.arange(300) % 3, 3, "own")

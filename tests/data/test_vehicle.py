@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_federation, load_records
-from noiseworthy.data.vehicle import readings
+from noiseworthy.data.published import readings
 from noiseworthy.errors import DataError
 
 

@@ -13,16 +13,16 @@ from noiseworthy.data import Federation
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.engines import flat
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
+from noiseworthy.engines.streams import ClientMemories
 from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.methods.dp_fedavg import planner as fedavg
 from noiseworthy.methods.dp_pasgd import planner as pasgd
 from noiseworthy.methods.dp_scaffnew import planner as scaffnew
 from noiseworthy.methods.dpfl_bcs import planner as bcs
 from noiseworthy.methods.fedsgd_dpc import planner as fedsgd
-from noiseworthy.methods.mr_mtl import planner as mr_mtl
+from noiseworthy.methods.mr_mtl import method as mr_mtl
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize

@@ -17,7 +17,7 @@ from noiseworthy.engines.shards import Shards, end_to_end
 from noiseworthy.engines.simulation import SideBySide, simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.methods.algorithm import Scheduled, start_of
-from noiseworthy.methods.averaged import Averaged, averaged
+from noiseworthy.methods.around import Averaged, averaged
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies

@@ -11,9 +11,9 @@ import pytest
 
 from noiseworthy.data import Federation
 from noiseworthy.engines import resident
+from noiseworthy.engines.resident import span_of
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.engines.spans import span_of
 from noiseworthy.methods.dp_fedavg import planner as local_steps
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg, moved_in_span
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability

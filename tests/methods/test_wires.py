@@ -23,8 +23,7 @@ from noiseworthy.methods.probe import probe
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.score.wire import ScoreWork
-from noiseworthy.methods.wire import Wire
-from noiseworthy.methods.wires import WIRES, wire
+from noiseworthy.methods.wire import WIRES, Wire, wire
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import accounts_of
 from noiseworthy.privacy.durable.accounts import WHOLE

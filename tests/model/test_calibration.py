@@ -13,8 +13,7 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.deploy.gateway.models import ModelOffer, Models
 from noiseworthy.errors import DataError
-from noiseworthy.model.calibration import Calibration, best_scale, crossed_scales
-from noiseworthy.model.description import Description
+from noiseworthy.model.description import Calibration, Description, best_scale, crossed_scales
 from noiseworthy.model.export import export_onnx
 from noiseworthy.model.folder import save_folder
 from noiseworthy.model.metrics import of_classes

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.privacy.budget import PrivacyBudget, Relation
-from noiseworthy.privacy.label_means import CLOSE, SHARES, TELLING, LabelMean
+from noiseworthy.privacy.means import CLOSE, SHARES, TELLING, LabelMean
 from noiseworthy.privacy.mechanisms import law_of
 
 FAMILIES, RELATIONS = ("gaussian", "laplace"), ("replace-one", "add-remove")

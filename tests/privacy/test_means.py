@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from noiseworthy.privacy.budget import RELATIONS, PrivacyBudget
-from noiseworthy.privacy.mean_rows import mean_rows
 from noiseworthy.privacy.means import OF_MEAN, SHARE, MeanRelease, most_of, weight_of_class
-from noiseworthy.privacy.sensitivity import NORMS
+from noiseworthy.privacy.sensitivity import NORMS, mean_rows
 
 FAMILY = {"l1": "laplace", "l2": "gaussian"}
 CLASSES = 3

@@ -16,8 +16,7 @@ from rich.console import Console
 from noiseworthy._wording import rounded_down
 from noiseworthy.audit.audits import Check
 from noiseworthy.errors import DataError
-from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
-from noiseworthy.reports.audit_figures import audit_figure
+from noiseworthy.reports.audit import audit_figure, audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.style import styled
 from noiseworthy.studies.audit import verdict, with_audit
 from noiseworthy.studies.typed_audit import AuditRecord

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pages import render
 
 from noiseworthy.reports.clients import MOST_DOTS
-from noiseworthy.reports.estimates import estimates_caption, estimates_figure, estimation_figure, in_words
 from noiseworthy.reports.figures import all_figures
+from noiseworthy.reports.participation import estimates_caption, estimates_figure, estimation_figure, in_words
 from noiseworthy.reports.style import PLAN
 from noiseworthy.studies.typed_record import EstimatedPart, view
 

@@ -17,8 +17,14 @@ from matplotlib.text import Text
 
 from noiseworthy.reports import style
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
-from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
-from noiseworthy.reports.leaks import leak_figure
+from noiseworthy.reports.figures import (
+    all_figures,
+    compare_figure,
+    hero_figure,
+    leak_figure,
+    training_figure,
+    why_figure,
+)
 from noiseworthy.reports.style import NAMES, NARROW, new_figure, png, styled, svg
 from noiseworthy.studies.typed_record import view
 

@@ -10,9 +10,8 @@ import pytest
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.power import GaussianPower, ProfiledPower
 from noiseworthy.reports.claim_card import claim_card
-from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.html import card_page
-from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.privacy_statement import meaning, privacy_statement, told_apart
 from noiseworthy.studies.statement import budgets
 from noiseworthy.studies.typed_record import view
 

@@ -11,7 +11,7 @@ from pages import render, ticks_apart
 from noiseworthy.reports import result
 from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
 from noiseworthy.reports.findings import compare_caption, setting, training_caption
-from noiseworthy.reports.rests_on import constants_of, rests_on
+from noiseworthy.reports.html import constants_of, rests_on
 from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel
 from noiseworthy.reports.usual import usual_caption, usual_figure

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pages import render
 
+from noiseworthy.reports.figures import what_if_figure
 from noiseworthy.reports.style import PLAN
-from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.reports.what_if_words import price_of_next_point, what_if_caption
 from noiseworthy.studies.typed_record import view
 

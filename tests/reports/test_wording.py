@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from noiseworthy._wording import level, number, rounded_up, shortened, shortened_apart, span
-from noiseworthy.reports.labels import spread
+from noiseworthy.reports.marks import spread
 
 
 @given(st.floats(1e-9, 1e9), st.integers(4, 6))

@@ -17,8 +17,8 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.means import SHARE, MeanRelease
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.html import rests_on
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.studies.by_trial import open_bench, treatments_of
 from noiseworthy.studies.centring import may_centre, with_mean
 from noiseworthy.studies.loading import parse_study

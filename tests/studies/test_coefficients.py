@@ -16,8 +16,8 @@ from noiseworthy import run
 from noiseworthy.errors import ConfigError
 from noiseworthy.model.folder import load_folder
 from noiseworthy.reports.coefficients import coefficients_table, note_of
+from noiseworthy.studies.delivery import coefficients_in, estimates_of
 from noiseworthy.studies.plan_file import load_plan
-from noiseworthy.studies.standard_errors import coefficients_in, estimates_of
 from noiseworthy.studies.typed_record import CoefficientPart, CoefficientsPart, RunRecord
 from noiseworthy.trials import race
 

@@ -19,9 +19,8 @@ from noiseworthy.deploy.telling import asking_of
 from noiseworthy.errors import PlanError, UnsoundClaim
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.reports.claim_card import claim_card
-from noiseworthy.reports.html import write_report
+from noiseworthy.reports.html import rests_on, write_report
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.reports.tables import provenances
 from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.label_mean import label_mean_of, said_of_label_mean, with_label_mean

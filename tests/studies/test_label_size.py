@@ -17,8 +17,8 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.octaves import OCTAVES, octave_counts, told
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.html import rests_on
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.studies import label_size
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.studies.label_size import SHARE, TELLING, said_of_size, sized

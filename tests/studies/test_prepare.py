@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy.data import Federation, federate
-from noiseworthy.data.volumes import synthetic_volumes
+from noiseworthy.data.ixi import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import parse_study

@@ -23,8 +23,8 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.quantiles import private_quantile
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.html import rests_on
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.studies import ranges
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.opening import open_data

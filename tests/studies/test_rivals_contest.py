@@ -17,12 +17,12 @@ from noiseworthy.home.candidates import shared_model
 from noiseworthy.home.owners import owners_at_home
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.rivals.contest import entrants
-from noiseworthy.studies import pace, training
+from noiseworthy.studies import training
 from noiseworthy.studies.loading import load_study, parse_study
-from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
+from noiseworthy.studies.training import Pace, pace_of
 from noiseworthy.sweeps import at_home as in_owners_terms
 from noiseworthy.sweeps import contest as rivals
 from noiseworthy.sweeps.contest import Contest, Entry, plan_contest, train_contest
@@ -364,13 +364,13 @@ def test_two_stages_of_dpfl_bcs_are_trained_and_charged():
 def test_pace_tells_compiling_rounds_and_scores_apart(monkeypatch):
     """7 s to compile, 2 s a round, 1 s a score: 10 s, then 3 s, then 5 s for two rounds."""
     clock = iter([100.0, 110.0, 113.0, 118.0])
-    monkeypatch.setattr(pace.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(training.time, "monotonic", lambda: next(clock))
 
     def simulate(algorithms, planned, shards, rounds, seeds, on_segment):
         for stop in rounds:
             on_segment(stop)
 
-    monkeypatch.setattr(pace, "simulate", simulate)
+    monkeypatch.setattr(training, "simulate", simulate)
     assert pace_of([], np.empty(0, np.int64), None, []) == Pace(7.0, 2.0, 1.0)
 
 

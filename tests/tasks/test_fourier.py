@@ -17,7 +17,7 @@ from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel, make_task
-from noiseworthy.tasks.fourier import Fourier
+from noiseworthy.tasks.preparing import Fourier
 from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.treatment import Treatment, curved
 

@@ -16,12 +16,12 @@ import pytest
 
 from noiseworthy.methods import registry
 from noiseworthy.methods.algorithm import Scheduled
-from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.around import averaged
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.moments import scale as moments
 from noiseworthy.methods.moments.scale import RecordScale
-from noiseworthy.methods.mr_mtl import planner as mr_mtl
+from noiseworthy.methods.mr_mtl import method as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.plan import Plan, Steering, StepSize

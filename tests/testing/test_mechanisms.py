@@ -19,7 +19,7 @@ from noiseworthy.privacy.noise import ASSURANCE, simulated_noise
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Assurance, Grid, releasable
 from noiseworthy.testing import ClipConformance, NoiseConformance
-from noiseworthy.testing.laws import p_values
+from noiseworthy.testing.mechanisms import p_values
 
 UPLOADS = count()
 

@@ -17,7 +17,7 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
-from noiseworthy.methods.mr_mtl import planner as mr_mtl
+from noiseworthy.methods.mr_mtl import method as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem

@@ -10,12 +10,11 @@ import pytest
 
 from noiseworthy.data import Records
 from noiseworthy.methods.space import Setting
-from noiseworthy.studies.home_advice import advice
+from noiseworthy.studies.at_home import advice
 from noiseworthy.tasks import make_task
 from noiseworthy.trials import at_home as module
-from noiseworthy.trials.at_home import AtHome, at_home
+from noiseworthy.trials.at_home import AtHome, Otherwise, at_home
 from noiseworthy.trials.bench import Bench, Candidate
-from noiseworthy.trials.otherwise import Otherwise
 from noiseworthy.trials.typical import sites, typical
 
 ONE = Candidate(Setting(1.0, 1.0, 1.0, 1.0))

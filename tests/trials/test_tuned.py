@@ -15,12 +15,12 @@ from noiseworthy.home.ridge import towards_each
 from noiseworthy.methods.space import Setting
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.trials import at_home as module
 from noiseworthy.trials import courses
-from noiseworthy.trials import otherwise as module
+from noiseworthy.trials.at_home import otherwise
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.courses import LAST, of_each
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.otherwise import otherwise
 from noiseworthy.trials.proxies import seed_of
 from noiseworthy.trials.race import race
 from noiseworthy.trials.tuned import (

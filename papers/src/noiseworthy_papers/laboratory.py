@@ -30,7 +30,7 @@ from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.studies import two_stages
-from noiseworthy.studies.pace import Pace, pace_of
+from noiseworthy.studies.training import Pace, pace_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy_papers.budgets import bound_share

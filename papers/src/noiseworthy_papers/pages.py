@@ -55,7 +55,7 @@ def write_reproductions(
     paper: Paper, results: Sequence[Reproduction], folder: str | Path, *, drawn: bool = True
 ) -> Path:
     """Write the page of a paper into a folder and, if drawn, a PNG per figure into its `figures/`."""
-    from noiseworthy.reports.estimates import estimation_figure
+    from noiseworthy.reports.participation import estimation_figure
     from noiseworthy.reports.style import png
     from noiseworthy.studies.typed_record import EstimatedPart
     from noiseworthy_papers.figures import draw

@@ -4,6 +4,11 @@ The attacker adds the log-likelihood ratios of all uploads of a client and names
 sum, a threshold that is fixed before any trial. Clients hold disjoint data and noise of their own, so each
 client of each training is a trial: K clients make K trials of one training. Where only sums are seen their
 noise is shared, and one client of a training is a trial.
+
+What the worst canary would give away if the noise is as planned is exact, and needs no trials. The distance
+between an upload's two noiseless means is a fact of the code that computes it. In units of the planned noise
+it is the ratio of that upload, and ratios compose to an epsilon. If that epsilon exceeds the claim, the
+sensitivity that the claim rests on is wrong.
 """
 
 import time
@@ -16,13 +21,83 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from noiseworthy.audit.canaries import PRESENT, Twin
-from noiseworthy.audit.exposure import Exposure, exposure_of, family_of
-from noiseworthy.audit.families import Family, GaussianFamily, largest_rejected
+from noiseworthy.audit.families import Family, GaussianFamily, Parts, family_at, largest_rejected
 from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.statistics import errors_of, family_free_epsilon, least_advantage
 from noiseworthy.audit.targets import Target
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.mechanisms import Law
+
+_DIGITS = 5
+"""Ratios that agree in so many digits are one; float32 resolves no more of a difference."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """The releases of every client as a canary moves them.
+
+    Attributes:
+        parts: ratio and count of each kind of upload, for every client.
+        epsilon: what they give away at the client's delta, shape (N,); 0 for a client that uploads nothing.
+    """
+
+    parts: tuple[Parts, ...]
+    epsilon: NDArray[np.float64]
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """Clients that upload something a canary moves."""
+        return np.flatnonzero([bool(parts) for parts in self.parts])
+
+
+def exposure_of(seen: Observations, target: Target) -> Exposure:
+    """What canaries give away, from the first of the trainings that were observed.
+
+    Where canaries reach their worst case, all trainings show the same distances.
+
+    Args:
+        seen: trainings of a twin.
+        target: of that twin.
+    """
+    parts = _parts(seen, target)
+    return Exposure(parts, _epsilon(target, parts))
+
+
+def family_of(target: Target, parts: tuple[Parts, ...]) -> Family:
+    """The family of noise of a training, at the ratios of some of its clients."""
+    return family_at(target.release.mechanism.law, parts, target.release.sampling_rate)
+
+
+def _epsilon(target: Target, parts: tuple[Parts, ...]) -> NDArray[np.float64]:
+    asked = np.flatnonzero([bool(one) for one in parts])
+    epsilon = np.zeros(len(parts))
+    if asked.size:
+        family = family_of(target, tuple(parts[i] for i in asked))
+        epsilon[asked] = family.epsilon(1.0, target.delta[asked])
+    return epsilon
+
+
+def _parts(seen: Observations, target: Target) -> tuple[Parts, ...]:
+    """Uploads of every client by how far the canary moves them, in the norm of the noise."""
+    order = target.release.mechanism.law.order
+    ratios = np.linalg.norm(seen.shifts[0], ord=order, axis=2)
+    moved = [ratios[(seen.clients == client) & (ratios > 0)] for client in range(seen.worlds.shape[1])]
+    return tuple(_counted(one) for one in moved)
+
+
+def _counted(ratios: NDArray[np.float64]) -> Parts:
+    """
+    Example:
+        >>> _counted(np.array([0.5, 0.50000001, 0.25]))
+        ((0.25, 1), (0.5, 2))
+    """
+    if not ratios.size:
+        return ()
+    # to nearest, so off by 5e-5 of a ratio at most: within the slack that exposures have
+    rounded = np.array([float(f"{ratio:.{_DIGITS}g}") for ratio in ratios])
+    values, counts = np.unique(rounded, return_counts=True)
+    return tuple(zip(values.tolist(), counts.tolist(), strict=True))
+
 
 Progress = Callable[[float], None]
 _NUMBERS = 6_000_000

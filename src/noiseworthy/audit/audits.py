@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy._wording import rounded_down, rounded_up
-from noiseworthy.audit.attack import Bound, Trials, attack, bound
+from noiseworthy.audit.attack import Bound, Exposure, Trials, attack, bound, exposure_of
 from noiseworthy.audit.canaries import ABSENT, Direction, Model, Twin, twin_of
-from noiseworthy.audit.exposure import Exposure, exposure_of
 from noiseworthy.audit.observations import Observations, observe
-from noiseworthy.audit.reconciliation import Books, reconcile
 from noiseworthy.audit.residuals import ReplayTest, ScaleTest, replay_test, scale_test
-from noiseworthy.audit.targets import Target, targets_of
+from noiseworthy.audit.targets import Books, Target, reconcile, targets_of
 from noiseworthy.data.federation import numbered
 from noiseworthy.plans.plan import Plan
 

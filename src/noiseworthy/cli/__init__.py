@@ -21,31 +21,16 @@ from typing import Annotated, Any
 import typer
 
 from noiseworthy._names import concealed, shown
-from noiseworthy.cli import (
-    audit,
-    cards,
-    checking,
-    gateways,
-    init,
-    ledgers,
-    measuring,
-    owning,
-    papers,
-    planning,
-    predicting,
-    sweeping,
-    training,
-    tuning,
-)
+from noiseworthy.cli import checking, gateways, init, ledgers, papers, planning, predicting, training
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init, checking.check, planning.plan, training.train, planning.advise, training.compare,
-    training.tradeoff, training.rivals, sweeping.sweep, training.quickstart, planning.account, audit.audit,
-    measuring.measure, papers.reproduce, training.report, predicting.predict, predicting.export,
-    tuning.tune, gateways.gateway, init.schema,
+    training.tradeoff, training.rivals, training.sweep, training.quickstart, planning.account, checking.audit,
+    checking.measure, papers.reproduce, training.report, predicting.predict, predicting.export,
+    predicting.tune, gateways.gateway, init.schema,
 )  # fmt: skip
-GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": predicting.card, "deploy": gateways.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130

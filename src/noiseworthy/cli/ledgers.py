@@ -113,8 +113,7 @@ def accept(
 
 @ledger.command()
 def witness(
-    path: LedgerFile,
-    file: Annotated[Path, typer.Argument(help="new file, on another disk", show_default=False)],
+    path: LedgerFile, file: Annotated[Path, typer.Argument(help="new, on another disk", show_default=False)]
 ) -> None:
     """Begin a witness of a ledger that has spent before, which the owner's file names under files."""
     from noiseworthy.privacy.durable.reading import read_ledger

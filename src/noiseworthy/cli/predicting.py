@@ -1,7 +1,11 @@
-"""Commands that use a model: predict, export."""
+"""Commands on what a run left: predict, export, tune, and card sign, verify."""
 
 from __future__ import annotations
 
+import logging
+import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +18,7 @@ from noiseworthy.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from noiseworthy.model.model import Model
+
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="folder of run or model", show_default=False)]
 _TABLES = (".csv", ".csv.gz", ".parquet")
@@ -112,3 +117,105 @@ def _predicted(model: Model, records: Any, name: str) -> dict[str, Any]:
         shares = model.probabilities(z)
         added |= {f"probability {name}": shares[:, k] for k, name in enumerate(model.classes or ())}
     return added
+
+
+card = typer.Typer(no_args_is_help=True, help="Sign the claim card of a run, and check a signature.")
+
+
+@card.command()
+def sign(
+    run: RunFolder, key: Annotated[Path, typer.Option(help="private Ed25519 key, of ssh-keygen or openssl")]
+) -> None:
+    """Sign claim_card.json; the signature lies beside it as claim_card.sig."""
+    from noiseworthy.reports.signing import sign as signed
+
+    path = signed(run, key, lambda: typer.prompt(f"Password of {key}", hide_input=True))
+    out.print(f"Signed: {path}", soft_wrap=True)
+
+
+@card.command()
+def verify(run: RunFolder, key: Annotated[Path, typer.Option(help="public key of whoever signed")]) -> None:
+    """Whether claim_card.json is what the owner of a key has signed, and valid still."""
+    from datetime import UTC, datetime
+
+    from noiseworthy.reports.signing import verify as verified
+
+    told = verified(run, key, datetime.now(UTC).date())
+    for name in ("claim", "purpose", "responsible", "valid_until"):
+        if told.get(name):
+            out.print(f"{name.replace('_', ' ').capitalize()}: {told[name]}", soft_wrap=True, highlight=False)
+    out.print(f"Signed by {key}, unchanged.", soft_wrap=True, highlight=False)
+
+
+def tune(
+    model: Annotated[Path, typer.Argument(help="folder of the shared model or its run", show_default=False)],
+    records: Annotated[
+        Path, typer.Argument(help="your table with labels, or your gateway's owner file", show_default=False)
+    ],
+    out_folder: Annotated[
+        Path, typer.Option("--out", "-o", help="folder to write, for you alone", show_default=False)
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="replace the model that was tuned into that folder before")
+    ] = False,
+    modules: Annotated[Path | None, typer.Option(help="folder of the file of your own network")] = None,
+) -> None:
+    """Tune a shared model on your own records, on your own machine; nothing is sent anywhere."""
+    from noiseworthy.calls.tune import tune as tuned
+    from noiseworthy.model.folder import load_folder
+    from noiseworthy.reports.tuned import FILE, rows, unit
+
+    done = tuned(model, records, out_folder, replace=replace, modules=modules)
+    said = load_folder(done.folder).description
+    for row in rows(said, done.scores, done.limits) if not math.isnan(done.scores["alone"]) else ():
+        name, score, ends = row.values()
+        out.print(f"{name}: {unit(said)}{score} ({ends})", soft_wrap=True, highlight=False)
+    out.print(
+        f"Learnt from {count(done.records, 'record')}; {done.tests:,} {'was' if done.tests == 1 else 'were'} "
+        "held out. For you alone: handed on, the model carries no guarantee for your records.",
+        soft_wrap=True,
+    )
+    out.print(f"Page: {done.folder / FILE}", soft_wrap=True)
+
+
+_log = logging.getLogger("noiseworthy.deploy.gateway.tuning")
+
+
+class Tuning:
+    """Tunes the models that an owner's gateway keeps, in a process of its own that opens no socket.
+
+    The gateway does not wait for it and learns nothing of it, so that no reply can tell of a tuned model. One
+    model is tuned at a time: a server that sends many keeps one process busy.
+
+    Attributes:
+        latest: the process that was begun last.
+    """
+
+    def __init__(self, owner: Path, folder: Path):
+        """Nothing is tuned yet.
+
+        Args:
+            owner: the owner's file.
+            folder: in which each run gets a folder for its tuned model and page.
+        """
+        self._owner, self._folder = owner, folder
+        self.latest: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, model: Path) -> None:
+        """Begin to tune a model that was kept, in the folder of its run."""
+        made = self._folder / model.name
+        if self.latest is not None and self.latest.poll() is None:
+            _log.warning("another model is being tuned; tune this one by hand: %s", model)
+            return
+        try:
+            self._begin(model, made)
+        except OSError as error:
+            _log.warning("the model of run %r is not tuned: %s", model.name, error)
+
+    def _begin(self, model: Path, made: Path) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tune = [sys.executable, "-m", "noiseworthy", "tune", "--replace", str(model), str(self._owner)]
+        tune += ["-o", str(made)]
+        command = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh", *tune]  # who ends the gateway lets it finish
+        self.latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _log.info("the model of run %r is being tuned; its page will be in %s", model.name, made)

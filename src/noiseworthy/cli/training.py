@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,7 @@ def train(
 ) -> None:  # fmt: skip
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
     from noiseworthy.calls.run import run
-    from noiseworthy.cli.bars import Bars
+    from noiseworthy.cli.steps import Bars
     from noiseworthy.studies.changes import changes_of, seeds_of
 
     with Bars() as bars:
@@ -191,3 +192,41 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     record = with_rivals(record, contest, seconds)
     save_record(record, folder)
     return record
+
+
+Overs = Annotated[
+    list[str] | None,
+    typer.Option("--over", metavar="KEY=VALUE,VALUE", help="values of a key to train for; repeatable"),
+]
+
+
+@shows_progress
+def sweep(
+    study: StudyFile, over: Overs = None, seeds: Seeds = None, out_folder: OutFolder = None,
+    data: DataDir = None, as_json: AsJson = False, budget_seconds: Seconds = None, sets: Sets = None,
+) -> None:  # fmt: skip
+    """Train a study for every choice of values, with one table and one figure; after a kill it goes on."""
+    from noiseworthy._json import strict_json
+    from noiseworthy.calls.stated import stated
+    from noiseworthy.studies.changes import changes_of, seeds_of
+    from noiseworthy.sweeps.variants import over_of, variants
+
+    values, changes = over_of(over or ()), changes_of(sets or ())
+    several = None if seeds is None else seeds_of(seeds)
+    count = len(variants(values))
+    stated(study, data=data, changes=changes, seeds=several)  # a mistake is told before jax is loaded
+    from noiseworthy.calls.sweep import sweep as run
+    from noiseworthy.reports.sweep import sweep_table
+
+    with progress_bar("Sweeping", count, "variants") as bar:
+        made = run(
+            study, values, out_folder, seeds=several, set=changes, data=data, budget_seconds=budget_seconds,
+            on_progress=bar,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(strict_json(made.table.to_dict("records")), allow_nan=False))
+        return
+    out.print(sweep_table(made.table, made.keys))
+    out.print(f"Table: {made.csv}", soft_wrap=True)
+    if made.figure.exists():
+        out.print(f"Figure: {made.figure}", soft_wrap=True)

@@ -46,10 +46,10 @@ FILES = {
     "shakespeare": "text.shakespeare",
     "lending-club": "lending.lending_club",
     "lending-club-2018": "lending.lending_club_2018",
-    "adult": "adult.adult",
-    "vehicle": "vehicle.vehicle",
-    "heart-disease": "heart.heart_disease",
-    "school": "school.school",
+    "adult": "published.adult",
+    "vehicle": "published.vehicle",
+    "heart-disease": "published.heart_disease",
+    "school": "published.school",
 }
 """Sources in files, and what reads them from their folder; it is loaded when it is asked for."""
 _FORM = f"leaf:FOLDER, ixi:FOLDER, {FLAT}FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"

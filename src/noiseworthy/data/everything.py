@@ -4,14 +4,13 @@ from noiseworthy.data.datasets import EMBEDDED, FILES, federate, load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import DATA_DIR_VARIABLE
 from noiseworthy.data.hub import read_hub
-from noiseworthy.data.ixi import read_ixi
+from noiseworthy.data.ixi import read_ixi, synthetic_volumes
 from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partitions import PARTITIONS, partition
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.table_records import from_columns, read_table
 from noiseworthy.data.tables import Columns
-from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [
     "DATA_DIR_VARIABLE", "EMBEDDED", "FILES", "PARTITIONS", "Columns", "Federation",

@@ -184,7 +184,7 @@ class Federation:
                 folder that holds something or cannot be written.
             InvalidInput: neither classes nor regression, or both.
         """
-        from noiseworthy.data.parquet import Columns, write_parquet
+        from noiseworthy.data.flat_files import Columns, write_parquet
 
         features = None if feature_columns is None else tuple(feature_columns)
         stated = None if classes is None else tuple(classes)

@@ -42,9 +42,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """
     content = _content(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != _UNSIGNED_BYTE or content[3] == 0:
-        raise DataError(
-            f"{path} must start with the idx magic 00 00 08 and a rank, got {content[:4].hex(' ')!r}"
-        )
+        raise DataError(f"{path} must start with the idx magic 00 00 08, rank; got {content[:4].hex(' ')!r}")
     start = 4 + 4 * content[3]
     # a header that is cut off is filled up with sizes that no file has, to be refused with the others below
     shape = tuple(np.frombuffer(content[4:start].ljust(start - 4, b"\xff"), ">u4").tolist())

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ValidationError
 
 from noiseworthy.data.labels import Features, Labels, as_text
 from noiseworthy.data.readers import read_columns
 from noiseworthy.data.records import Records, classes_among, holdout, holdout_of_each, split_records
 from noiseworthy.data.schema import Schema
-from noiseworthy.data.schema.plain import plain_schema
 from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.data.tables import (
     CLIENT_COLUMN,
@@ -29,6 +29,7 @@ from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
     from noiseworthy.data.sql import Query
+
 
 HeldOut = Literal["rows", "records"]
 """How test records are chosen where no column marks them: by their places, so that sizes are the same
@@ -130,3 +131,33 @@ def _held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) 
             f"chosen one by one; mark rows 'train' and 'test' in a column {SPLIT_COLUMN}"
         )
     return is_test
+
+
+def plain_schema(
+    arrays: Mapping[str, NDArray], columns: Columns, features: Sequence[str], found: Sequence[str]
+) -> Schema | None:
+    """The schema of a table of numbers that are taken as they are.
+
+    Args:
+        arrays: all columns by name.
+        columns: what they mean.
+        features: names of those to learn from, in order.
+        found: classes that were read off the labels, where none are stated.
+
+    Returns:
+        None where a column holds more than a number per record, or where two classes, such as "a" and "a ",
+        are one value in a schema's writing.
+    """
+    if any(one in arrays and arrays[one].ndim > 1 for one in features):
+        return None
+    classes = [str(one) for one in columns.classes or found]
+    kind: dict[str, Any] = {"kind": "number"} if columns.regression else {"classes": classes}
+    tables: dict[str, dict[str, Any]] = {one: {"kind": "number", "step": 1.0} for one in features}
+    tables[columns.label] = {"role": "label", **kind}
+    roles = {columns.client: "client", SPLIT_COLUMN: "split"}
+    tables |= {one: {"role": role} for one, role in roles.items() if one in arrays and one not in tables}
+    rest = {one: {"kind": "left-out"} for one in arrays if one not in tables}
+    try:
+        return Schema.model_validate(tables | rest)
+    except ValidationError:
+        return None

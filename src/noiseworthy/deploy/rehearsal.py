@@ -26,7 +26,7 @@ from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded, read
 from noiseworthy.deploy.gateway.owner import FilesTable, Owner
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.probe import Probe, probe
-from noiseworthy.methods.wires import WIRES, wire
+from noiseworthy.methods.wire import WIRES, wire
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch

@@ -2,7 +2,7 @@
 
 Each owner is asked once, by the work `mean` for that of its records and shares of its classes, by
 `label-mean` for that of the numbers to predict; it draws the noise and pays for it, and the server reads the
-weighted mean of the answers (`privacy.means`, `privacy.label_means`). Those of owners who are missing are
+weighted mean of the answers (`privacy.means`). Those of owners who are missing are
 left out, and the noise in what the others told is the larger for it.
 """
 
@@ -17,9 +17,8 @@ from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.deployment import Deployment, model_of
 from noiseworthy.deploy.gathering import Gathering
 from noiseworthy.deploy.remote import BEFORE, uploads_of
-from noiseworthy.methods.wire import Work
-from noiseworthy.methods.wires import wire
-from noiseworthy.privacy.label_means import LabelMean
+from noiseworthy.methods.wire import Work, wire
+from noiseworthy.privacy.means import LabelMean
 from noiseworthy.studies.centring import mean_release
 from noiseworthy.studies.label_mean import label_mean_of
 from noiseworthy.tasks.factory import make_task

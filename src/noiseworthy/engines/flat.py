@@ -140,8 +140,7 @@ class FlatRecords:
         """
         most, numbers = min(cohort, _CLIENTS), room_for_clients(self.task)
         return tuple(
-            min(most, max(1, numbers // (width * self.numbers + MODEL_WEIGHT * model)))
-            for width in self.widths
+            min(most, max(1, numbers // (one * self.numbers + MODEL_WEIGHT * model))) for one in self.widths
         )
 
     def windows(self, cohorts: Sequence[NDArray[Any]], at_once: tuple[int, ...]) -> Iterator[Window]:

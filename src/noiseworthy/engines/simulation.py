@@ -19,11 +19,10 @@ from noiseworthy._float32 import in_float32
 from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.engines.devices import whole
 from noiseworthy.engines.flat import FlatRecords
-from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.records import Kept, Trajectory
 from noiseworthy.engines.resident import Rounds, on_devices
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.streams import advance, memories_of
+from noiseworthy.engines.streams import ClientMemories, advance, memories_of
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState, start_of
 from noiseworthy.methods.local import Memory, Numbers

@@ -22,8 +22,7 @@ from noiseworthy.methods.moments import wire as moments
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.score import wire as score
-from noiseworthy.methods.wire import Work
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES, Work
 from noiseworthy.privacy.sensitivity import OPPOSITE, RIGHT_ANGLED, Norm, of_mean_and_class, of_mean_answer
 
 if TYPE_CHECKING:
@@ -95,9 +94,7 @@ PROBES: dict[str, Probe] = {
         work=lambda noise: FedAvgWork(clipping="D", step_sizes=np.array([100.0])), whole=True, sign=-1.0
     ),
     "dp-scaffnew": Probe(
-        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1),
-        whole=True,
-        sign=-1.0,
+        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1), whole=True, sign=-1
     ),
     "dp-pasgd": Probe(work=lambda noise: PasgdWork(step_sizes=np.array([1.0])), sign=-1.0),
     "privatefl": Probe(work=lambda noise: PrivateFLWork(personal_step=0.0)),

@@ -1,4 +1,4 @@
-"""The only list of methods; each is loaded when asked for by name. What owners compute is in `wires.py`."""
+"""The only list of methods; each is loaded when asked for by name. What owners compute is in `wire.py`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make(plan: Plan, task: Task, seed: int) -> Algorithm:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
         UnsoundClaim: an algorithm whose server looks at single uploads, where noise hides only their sum.
     """
-    from noiseworthy.methods.averaged import averaged  # here, because planning needs no jax
+    from noiseworthy.methods.around import averaged  # here, because planning needs no jax
     from noiseworthy.methods.steered import steered
 
     made = method(plan.algorithm).make(plan, task, seed)

@@ -1,4 +1,4 @@
-"""What a method is at the owners: the request it sends, the job that this is there, and what an audit asks.
+"""What a method is at the owners: the request it sends, and the job that this is there; and the list of all.
 
 A wire is loaded apart from its method, so that a gateway holds no planner, bound or study table.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from noiseworthy import _validate as check
 from noiseworthy._tables import Table
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
@@ -24,6 +26,23 @@ if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.batch import Batch
 
+_ROOM = "noiseworthy.methods"
+WIRES: dict[str, str] = {
+    "fedsgd-dpc": f"{_ROOM}.fedsgd_dpc.wire",
+    "dp-fedavg": f"{_ROOM}.dp_fedavg.wire",
+    "dp-scaffnew": f"{_ROOM}.dp_scaffnew.wire",
+    "dp-pasgd": f"{_ROOM}.dp_pasgd.wire",
+    "privatefl": f"{_ROOM}.rivals.wire",
+    "dpfl-bcs": f"{_ROOM}.dpfl_bcs.wire",
+    "mr-mtl": f"{_ROOM}.mr_mtl.wire",
+    "moments": f"{_ROOM}.moments.wire",
+    "mean": f"{_ROOM}.mean.wire",
+    "label-mean": f"{_ROOM}.label_mean.wire",
+    "score": f"{_ROOM}.score.wire",
+}
+"""What owners compute, by names in requests: the module whose `WIRE` each is.
+
+A method of one file names it here and in `registry.py`; one that asks for what is here needs no row."""
 Vector: TypeAlias = NDArray[np.float32]
 Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
 """A number that float32 holds."""
@@ -146,3 +165,16 @@ class Wire(Generic[W]):
     def name(self) -> str:
         """Of its work, as owners allow it and requests say it."""
         return self.table.model_fields["name"].default
+
+
+def wire(name: str) -> Wire[Any]:
+    """What owners compute by its name in a request; nothing else of a method is loaded.
+
+    Raises:
+        InvalidInput: an unknown name.
+
+    Example:
+        >>> wire("dp-pasgd").table.__name__
+        'PasgdWork'
+    """
+    return import_module(WIRES[check.one_of("algorithm", name, WIRES.keys())]).WIRE

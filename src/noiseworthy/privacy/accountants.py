@@ -121,10 +121,7 @@ def composed_epsilon(parts: Sequence[tuple[Release, ArrayLike]], delta: Real) ->
 
 def composes(parts: Sequence[tuple[Release, ArrayLike]], delta: ArrayLike) -> bool:
     """Whether `composed_epsilon` knows the cost of several trainings together."""
-    kinds = {
-        (release.mechanism.family, release.sensitivity.unit, release.sensitivity.relation)
-        for release, _ in parts
-    }
+    kinds = {(one.mechanism.family, one.sensitivity.unit, one.sensitivity.relation) for one, _ in parts}
     full = all(release.sampling_rate == 1.0 for release, _ in parts)
     law = parts[0][0].mechanism.law if len(kinds) == 1 and full else None
     return law is not None and law.noisy and law.analysis.closed_form(1.0, delta)

@@ -104,8 +104,7 @@ def releasable(steps: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     if not isinstance(steps, np.ndarray) or steps.dtype != np.int64 or steps.ndim != 1:
         raise InvalidInput(
-            "an upload must be a list of int64 steps of a grid; clip and quantise it first, "
-            "nothing was released"
+            "an upload must be a list of int64 steps of a grid; clip and quantise first, nothing was released"
         )
     if np.any(steps > LIMIT) or np.any(steps < -LIMIT):
         raise InvalidInput("uploads must lie within +-2^53 steps; take a coarser grid, nothing was released")

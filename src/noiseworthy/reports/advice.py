@@ -211,8 +211,7 @@ def advice_card(advice: AdviceRecord) -> dict[str, Any]:
         "assurance": None,
         "plans": {one.name: one.privacy.written for one in advice.algorithms},
         "questions": [
-            {"question": question, "answer": answer, "points": []}
-            for question, answer in _answers(advice).items()
+            {"question": asked, "answer": said, "points": []} for asked, said in _answers(advice).items()
         ],
     }
 

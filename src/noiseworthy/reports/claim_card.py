@@ -22,9 +22,8 @@ from noiseworthy.privacy.assurances import WORDS
 from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, spent_words
-from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits, of_several
-from noiseworthy.reports.privacy_statement import bought_before, protected
+from noiseworthy.reports.privacy_statement import bought_before, meaning, protected, told_apart
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.tables import ClaimTable

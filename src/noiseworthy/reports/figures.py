@@ -6,21 +6,35 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from textwrap import fill
 from typing import Any, TypeAlias
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
+from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports import alternatives, at_home, findings, panels, rivals_words, tradeoff_words
+from noiseworthy.reports.alternatives import Leak, leak_of
 from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.estimates import estimates_caption, estimates_figure
-from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
-from noiseworthy.reports.leaks import leak_figure
+from noiseworthy.reports.findings import (
+    final,
+    finding,
+    is_scored,
+    metric_name,
+    metric_score,
+    score_name,
+    setting,
+)
+from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.network import network_caption, network_figure
 from noiseworthy.reports.participation import (
+    estimates_caption,
+    estimates_figure,
     has_participation,
     participation,
     participation_caption,
@@ -29,13 +43,25 @@ from noiseworthy.reports.participation import (
 from noiseworthy.reports.result import title
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
+from noiseworthy.reports.scales import score_limits, setting_axis
 from noiseworthy.reports.schedules import in_brief
-from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
+from noiseworthy.reports.style import (
+    INK,
+    MUTED,
+    NARROW,
+    PLAN,
+    TONES,
+    WIDE,
+    drawable,
+    head,
+    new_figure,
+    styled,
+)
 from noiseworthy.reports.told_score import score_caption, score_figure
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
-from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.reports.what_if_words import what_if_caption
+from noiseworthy.studies.typed_evidence import WhatIfCurvePart
 from noiseworthy.studies.typed_record import RunRecord
 
 Draw: TypeAlias = Callable[[RunRecord], Figure | None]
@@ -118,6 +144,90 @@ def _measured(axes: Axes, record: RunRecord) -> None:
         panels.settings(axes, record, record.compare, "loss", f"Measured: {found[0].lower()}{found[1:]}")
     elif record.scored:
         panels.curves(axes, record, record.scored, "loss", "Measured: test loss of the plan")
+
+
+@styled
+def leak_figure(record: RunRecord) -> Figure | None:
+    """Epsilon spent by the plan and by the printed noise, beside the budget; None where it is not known."""
+    if (leak := leak_of(record.plan)) is None:
+        return None
+    figure = new_figure(WIDE, 2.15)
+    axes = figure.subplots()
+    title = f"Budget {rounded_up(leak.budget, 6)}, as printed {rounded_up(leak.printed, 3)}"
+    head(axes, title, "privacy loss ε of the client that is worst off", "")
+    axes.grid(visible=False)
+    _bars(axes, _bars_of(leak))
+    axes.axvline(leak.budget, color=INK, linewidth=1.2, linestyle=(0, (3, 2)), zorder=3)
+    return figure
+
+
+def _bars_of(leak: Leak) -> list[tuple[str, float, str]]:
+    """Name, epsilon and colour of each bar."""
+    noise = f"noise {number(leak.noise)}" if leak.noise else "no training"
+    return [
+        ("budget", leak.budget, INK),
+        (f"this plan, {noise}", leak.plan, PLAN),
+        (f"as printed, noise {number(leak.printed_noise)}", leak.printed, TONES[3]),
+        ("as printed, by the paper's conversion", leak.converted, TONES[1]),
+    ]
+
+
+def _bars(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
+    names, values, colours = zip(*bars, strict=True)
+    places = range(len(bars))
+    axes.barh(places, values, height=0.6, color=colours)
+    for place, value, colour in zip(places, values, colours, strict=True):
+        axes.annotate(
+            rounded_up(value, 3), (value, place), (5, 0), textcoords="offset points", va="center",
+            color=colour, fontweight="bold",
+        )  # fmt: skip
+    axes.set_yticks(list(places), names)
+    axes.tick_params("y", labelcolor=INK)
+    axes.set_ylim(len(bars) - 0.5, -0.6)
+    axes.set_xlim(0, 1.12 * max(values))
+
+
+_TITLES = {"epsilon": "More privacy budget", "clients": "More clients", "cost": "More work"}
+_DOTS = Ink(MUTED, "o")
+_DASHED = (0, (3, 2))
+
+
+@styled
+def what_if_figure(record: RunRecord) -> Figure | None:
+    """Predicted score along epsilon, clients and cost, dashed where it is extrapolated."""
+    if record.what_if is None:
+        return None
+    curves = record.what_if.curves
+    figure = new_figure(NARROW, 2.4 * len(curves))
+    panels = figure.subplots(len(curves), 1, squeeze=False)[:, 0]
+    levels = [accuracy for curve in curves.values() for accuracy in curve.accuracy]
+    levels += [accuracy for curve in curves.values() for _, accuracy in curve.trials]
+    for axes, (name, curve) in zip(panels, curves.items(), strict=True):
+        head(axes, _TITLES[name], f"test {metric_name(record)}, predicted", curve.axis)
+        setting_axis(axes, curve.x[0], curve.x[-1])
+        score_limits(axes, record, levels)
+        if metric_name(record) == "AUC":
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+        _draw(axes, record, curve)
+    return figure
+
+
+def _draw(axes: Axes, record: RunRecord, curve: WhatIfCurvePart) -> None:
+    """A curve in pieces, trials as dots, and the study's own place as a ring with its value."""
+    places = list(zip(curve.x, curve.accuracy, curve.inside, strict=True))
+    for (x, y, inside), (next_x, next_y, next_inside) in pairwise(places):
+        style = "-" if inside and next_inside else _DASHED
+        axes.plot([x, next_x], [y, next_y], color=PLAN, linewidth=1.8, linestyle=style, zorder=2)
+    if curve.trials:
+        x, y = np.array(curve.trials).T
+        points(axes, x, y, _DOTS)
+    own = float(np.interp(np.log(curve.own), np.log(curve.x), curve.accuracy))
+    axes.plot([curve.own], [own], "o", color=PLAN, markersize=9, markerfacecolor="none",
+              markeredgewidth=1.8, zorder=5, gid="plan")  # fmt: skip
+    axes.annotate(
+        metric_score(record, own), (curve.own, own), (0, 9), textcoords="offset points", ha="center",
+        color=PLAN, fontweight="bold", fontsize=matplotlib.rcParams["font.size"],
+    )  # fmt: skip
 
 
 PLOTS: dict[str, tuple[Draw, str, Caption]] = {

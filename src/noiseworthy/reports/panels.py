@@ -20,8 +20,19 @@ from noiseworthy.reports.findings import (
     predicted_loss,
     score_name,
 )
-from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
-from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
+from noiseworthy.reports.marks import (
+    Ink,
+    Label,
+    inks,
+    label_inside,
+    label_right,
+    label_top,
+    plan_diamond,
+    plan_label,
+    plan_ring,
+    points,
+    untrained_line,
+)
 from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.result import written
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis

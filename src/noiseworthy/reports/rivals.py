@@ -9,8 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from noiseworthy._wording import finite, number
 from noiseworthy.reports import rivals_words as words
-from noiseworthy.reports.labels import Label, label_right
-from noiseworthy.reports.marks import Ink, inks
+from noiseworthy.reports.marks import Ink, Label, inks, label_right
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from noiseworthy._wording import level, number, percent, shortened, shortened_apart
 from noiseworthy.reports.findings import Outcome, final, over_seeds, score_name
-from noiseworthy.reports.labels import Label, label_right
-from noiseworthy.reports.marks import Ink, inks, points, untrained_line
+from noiseworthy.reports.marks import Ink, Label, inks, label_right, points, untrained_line
 from noiseworthy.reports.result import written
 from noiseworthy.reports.scales import loss_limits, score_limits
 from noiseworthy.reports.style import MUTED, drawable, head, new_figure, styled

@@ -11,8 +11,8 @@ from noiseworthy._json import strict_json
 from noiseworthy._wording import rounded_down, rounded_up
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, TRIALS, Audit, Check, Effort, Progress, audit
 from noiseworthy.audit.families import tradeoff
-from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of
+from noiseworthy.audit.targets import reconcile
 from noiseworthy.errors import LedgerError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE

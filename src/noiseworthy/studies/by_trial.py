@@ -12,11 +12,10 @@ from noiseworthy.methods.moments.scale import worth_a_trial
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import AT_ONCE, method
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.studies.at_home import delivers_to_owners
+from noiseworthy.studies.at_home import advice, delivers_to_owners
 from noiseworthy.studies.centring import may_centre
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
-from noiseworthy.studies.home_advice import advice
 from noiseworthy.studies.models import of_algorithm, with_task
 from noiseworthy.studies.prepare import Prepared, tells_clients_apart
 from noiseworthy.studies.tables import Study

@@ -16,9 +16,9 @@ from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
 from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
 from noiseworthy.data.readers import SQL, is_table, opened, read_columns
 from noiseworthy.data.schema import Schema
-from noiseworthy.data.schema.plain import plain_schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.table import OWNERS, FederationTable
+from noiseworthy.data.table_records import plain_schema
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.clipping import unit_of

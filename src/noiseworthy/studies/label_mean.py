@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.privacy.label_means import LabelMean
+from noiseworthy.privacy.means import LabelMean
 from noiseworthy.studies.centring import answers, may_tell
 from noiseworthy.studies.models import task_for
 from noiseworthy.studies.prepare import Prepared, trials_wanted

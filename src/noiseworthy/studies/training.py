@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -18,6 +20,7 @@ from noiseworthy.engines.shards import Shards, loaded
 from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.making import aligned
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies import two_stages
@@ -90,9 +93,7 @@ def train(
     if not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, got a {type(plan).__name__}; of a Planned give its .plan")
     if folder is not None and jax.process_count() > 1:
-        raise InvalidInput(
-            f"a run folder has one writer, got {jax.process_count()} processes; leave out the folder"
-        )
+        raise InvalidInput(f"a run folder has one writer, got {jax.process_count()} processes; leave it out")
     if not isinstance(federation, Federation) or not isinstance(task, Task):
         raise InvalidInput(
             f"train needs a Federation and a task, got a {type(federation).__name__} and a "
@@ -172,3 +173,100 @@ def check_begins(plan: Plan) -> None:
             f"this plan follows from what {plan.pilot.rounds} rounds of a training told, and begins where "
             "they ended; train by the plan of the whole, or go on with that run by --resume"
         )
+
+
+def carried_out_each(
+    plans: Sequence[Plan],
+    task: Task,
+    load: Callable[[bool], Shards],
+    seeds: Sequence[int],
+    scored: Callable[[Plan], NDArray[np.int64]],
+    on_progress: Progress = lambda done: None,
+) -> Iterator[Run]:
+    """All rounds of every plan; those that can share a compiled program do.
+
+    Args:
+        plans: what to do.
+        task: model and loss.
+        load: the federation on the device, with records condensed or whole; asked for each plan.
+        seeds: one training of each plan each.
+        scored: rounds of a plan's whole training to score at.
+        on_progress: told the share of all local steps that is done.
+
+    Yields:
+        The trainings of a plan, in the order of the plans.
+    """
+    ends, alike = np.cumsum([_work(plan) for plan in plans]), _sharing(plans, task, seeds)
+    for plan, algorithms, end in zip(plans, alike, ends, strict=True):
+
+        def told(share: float, end: int = end, own: int = _work(plan)) -> None:
+            on_progress(float((end - own + share * own) / ends[-1]))
+
+        yield carried_out(plan, task, load, seeds, scored(plan), algorithms=algorithms, on_progress=told)
+
+
+def _sharing(plans: Sequence[Plan], task: Task, seeds: Sequence[int]) -> list[list[Algorithm]]:
+    """Algorithms of each plan, one per seed, as long as those that one program can run beside them.
+
+    None of a plan whose first stage is still to be run: which follow, only that stage tells.
+    """
+    known = [not (plan.pilot and plan.pilot.pending) for plan in plans]
+    made = [[make(plan, task, seed) for seed in seeds if own] for plan, own in zip(plans, known, strict=True)]
+    kinds = [
+        (plan.clients_per_round, jax.tree.structure(one[0])) if one else None
+        for plan, one in zip(plans, made, strict=True)
+    ]
+    for kind in {*kinds} - {None}:
+        same = [i for i, other in enumerate(kinds) if other == kind]
+        longer = iter(aligned([algorithm for i in same for algorithm in made[i]]))
+        for i in same:
+            made[i] = [next(longer) for _ in seeds]
+    return made
+
+
+def _work(plan: Plan) -> int:
+    """Local steps of a whole training, over all clients that are asked."""
+    steps = plan.all_rounds if plan.local is None else int(plan.local.counts(plan.rounds).sum())
+    return steps * plan.clients_per_round
+
+
+LEAST_ROUNDS = 4
+"""Rounds that are timed: one while compiling, one, and two."""
+
+
+class Pace(NamedTuple):
+    """Seconds that trainings side by side need to compile, for a round, and to be scored once."""
+
+    compiling: float
+    a_round: float
+    a_score: float
+
+    def seconds(self, rounds: int, evaluations: int) -> float:
+        """Of whole trainings that are compiled already.
+
+        Example:
+            >>> Pace(2.0, 0.1, 0.5).seconds(100, 4)
+            12.0
+        """
+        return self.a_round * rounds + self.a_score * evaluations
+
+
+def pace_of(
+    algorithms: Sequence[Algorithm], planned: NDArray[np.int64], shards: Shards, seeds: Sequence[int]
+) -> Pace:
+    """The pace of trainings, from their first rounds.
+
+    They run in the program that the whole trainings use, which is not compiled again.
+
+    Args:
+        algorithms: S algorithms of at least `LEAST_ROUNDS` rounds.
+        planned: as for `simulate`.
+        shards: the federation on the device.
+        seeds: S seeds.
+    """
+    ends = [time.monotonic()]
+    rounds = np.array([1, 2, LEAST_ROUNDS])
+    simulate(algorithms, planned, shards, rounds, seeds, on_segment=lambda _: ends.append(time.monotonic()))
+    first, one_round, two_rounds = (float(seconds) for seconds in np.diff(ends))
+    a_round = max(two_rounds - one_round, two_rounds / LEAST_ROUNDS)
+    return Pace(max(first - one_round, 0.0), a_round, max(one_round - a_round, 0.0))

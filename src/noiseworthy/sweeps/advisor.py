@@ -18,9 +18,9 @@ from noiseworthy.errors import ConfigError, InvalidInput, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.studies.at_home import advice as home_advice
 from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.by_trial import by_tuning, open_bench, resolved, space_of, treatments_of
-from noiseworthy.studies.home_advice import advice as home_advice
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings

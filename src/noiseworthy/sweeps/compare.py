@@ -20,11 +20,10 @@ from noiseworthy.methods.space import MOST_GAIN
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.privacy.accountants import composed_epsilon, composes
 from noiseworthy.privacy.clipping import ClippingMode
-from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.sweep_tables import CompareTable
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import Progress, Run
+from noiseworthy.studies.training import Progress, Run, carried_out_each
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
 

@@ -25,12 +25,10 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.decision import Decision, Progress
-from noiseworthy.studies.many import carried_out_each
-from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
-from noiseworthy.studies.training import Run
+from noiseworthy.studies.training import LEAST_ROUNDS, Pace, Run, carried_out_each, pace_of
 from noiseworthy.sweeps.compare import ended, search_epsilon
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel

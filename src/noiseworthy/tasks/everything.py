@@ -6,10 +6,9 @@ from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.images import seen_shape
 from noiseworthy.tasks.linear import LinearModel, Moments
 from noiseworthy.tasks.models.cnn import fu_cnn, group_cnn, lenet5, ma_cnn, paper_cnn, two_layer_cnn
+from noiseworthy.tasks.models.deep import resnet20, vgg11
 from noiseworthy.tasks.models.lstm import lstm
-from noiseworthy.tasks.models.resnet import resnet20
 from noiseworthy.tasks.models.unet import unet3d
-from noiseworthy.tasks.models.vgg import vgg11
 from noiseworthy.tasks.names import MODELS
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
 from noiseworthy.tasks.personal import Personal, personalised

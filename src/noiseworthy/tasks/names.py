@@ -19,11 +19,11 @@ IMAGES = {
     "cnn": "cnn.paper_cnn",
     "fu-cnn": "cnn.fu_cnn",
     "two-layer-cnn": "cnn.two_layer_cnn",
-    "vgg11": "vgg.vgg11",
+    "vgg11": "deep.vgg11",
     "ma-cnn": "cnn.ma_cnn",
     "lenet5": "cnn.lenet5",
     "group-cnn": "cnn.group_cnn",
-    "resnet20": "resnet.resnet20",
+    "resnet20": "deep.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
 SCATTERING, OPEN_FEATURES = "scattering", ("auto", "fourier")

@@ -40,7 +40,7 @@ class TaskTable(Table):
     model: Annotated[str, among(lambda: MODELS, OWN)] | None = None
     """Left out: `logistic` for two classes, `softmax` for more, `linear` for numbers; `"module:function"` is
     a model of your own."""
-    model_digest: str | None = Field(default=None, exclude_if=lambda digest: digest is None)
+    model_digest: str | None = Unsaid
     """SHA-256 over the source of a model of your own, by which plans know it; left out, it is computed."""
     ridge: NonNegative = 0.0
     """Weight of the penalty on squared parameters."""
@@ -48,9 +48,7 @@ class TaskTable(Table):
     """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
     """Numbers that records are projected to; left out, none are."""
-    features: Annotated[str, among(lambda: FEATURES, _MAPS)] | None = Field(
-        default=None, exclude_if=lambda features: features is None
-    )
+    features: Annotated[str, among(lambda: FEATURES, _MAPS)] | None = Unsaid
     """Public map: `scattering` of images, `fourier:COUNT:BANDWIDTH:SEED`, or an encoder, `"encoder.onnx"`
     beside the study; `fourier` and "auto" by trial."""
     encoder_licence: Said = Unsaid
@@ -67,13 +65,9 @@ class TaskTable(Table):
     """Whether every record is scaled to `feature_norm`, or to 1 where none is stated."""
     bias: Annotated[float, Field(ge=0, le=1e6)] | Auto = "auto"
     """Constant that is appended to records, whose weight is the intercept; `true` is 1, `false` none."""
-    class_weights: Listed[Weight] | dict[str, Weight] | Literal["balanced"] | None = Field(
-        default=None, exclude_if=lambda weights: weights is None
-    )
+    class_weights: Listed[Weight] | dict[str, Weight] | Literal["balanced"] | None = Unsaid
     """Public numbers that losses of the classes are multiplied by, in order or by name; or `balanced`."""
-    class_shares: Listed[Chance] | dict[str, Chance] | None = Field(
-        default=None, exclude_if=lambda shares: shares is None
-    )
+    class_shares: Listed[Chance] | dict[str, Chance] | None = Unsaid
     """Public shares of the classes, for public data, the start of linear models and `balanced` weights."""
 
     @field_validator("bias", mode="before")

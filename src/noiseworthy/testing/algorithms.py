@@ -18,7 +18,7 @@ from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.testing.laws import assert_follows
+from noiseworthy.testing.mechanisms import assert_follows
 
 _FLOAT = 1e-5
 """Part of a sensitivity that float32 sums may add; deployed uploads are summed on a grid instead."""

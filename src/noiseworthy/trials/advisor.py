@@ -254,8 +254,7 @@ def _common(bench: Bench, space: Space, candidate: Candidate, seeds: int) -> Sco
     parts = [bench.scores(space, [candidate], lot, at_home=True) for lot in lots]
     columns = zip(*parts, strict=True)
     return Scores._make(
-        None if column[0] is None else np.concatenate([one[:, 0] for one in column], axis=1)
-        for column in columns
+        None if each[0] is None else np.concatenate([one[:, 0] for one in each], axis=1) for each in columns
     )
 
 

@@ -13,8 +13,7 @@ from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import SideBySide, simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
-from noiseworthy.methods.around import Around
-from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.around import Around, averaged
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method

@@ -124,10 +124,10 @@ class PublicFacts:
         kept = np.sort(np.argsort(problem.sizes, kind="stable")[ranks])
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
-        resources, trust = problem.resources and problem.resources.of_some(kept), problem.trust
+        costs, trust = problem.resources and problem.resources.of_some(kept), problem.trust
         # rounded up, so that a trial has no less noise than the federation would
         fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
         trust = replace(trust, **fewer)
         sizes = problem.sizes[kept]
-        small = replace(problem, sizes=sizes, budget=few, resources=resources, trust=trust)
+        small = replace(problem, sizes=sizes, budget=few, resources=costs, trust=trust)
         return replace(self, problem=small)

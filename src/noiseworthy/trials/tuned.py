@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.home.base import Parameters, Real
-from noiseworthy.home.candidates import CENTRES, own_model, tuned_model
-from noiseworthy.home.epochs import Epochs
+from noiseworthy.home.candidates import CENTRES, Epochs, own_model, tuned_model
 from noiseworthy.home.ridge import Effort, towards_each
 from noiseworthy.home.scores import merits_of_each
 from noiseworthy.tasks.base import Task

@@ -16,9 +16,8 @@ import pytest
 from flwr.proto.control_pb2 import ListRunsRequest
 
 from noiseworthy.deploy.flower.commands import Link, Node, environment
-from noiseworthy.deploy.flower.fab import write_app
 from noiseworthy.deploy.flower.keys import key_in, make_node_key
-from noiseworthy.deploy.flower.orders import orders_to
+from noiseworthy.deploy.flower.orders import orders_to, write_app
 from noiseworthy.deploy.flower.processes import (
     Local,
     Process,

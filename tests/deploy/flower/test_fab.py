@@ -12,7 +12,7 @@ from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.object_ref import load_app
 
 from in_process_grid import InProcessGrid
-from noiseworthy.deploy.flower.fab import NAME, bundle, write_app
+from noiseworthy.deploy.flower.orders import NAME, bundle, write_app
 
 
 @pytest.fixture

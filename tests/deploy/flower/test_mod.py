@@ -22,8 +22,7 @@ from sklearn.datasets import load_digits
 
 from in_process_grid import InProcessGrid
 from noiseworthy.deploy.flower import mod
-from noiseworthy.deploy.flower.mod import Model, pay_and_noise
-from noiseworthy.deploy.flower.terms import Terms, load_terms
+from noiseworthy.deploy.flower.mod import Model, Terms, load_terms, pay_and_noise
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger

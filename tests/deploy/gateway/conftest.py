@@ -16,7 +16,7 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Request, Seen, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"

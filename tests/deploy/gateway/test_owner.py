@@ -20,8 +20,8 @@ from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError, InvalidInput, LedgerError, WireError
-from noiseworthy.methods.dp_scaffnew.local import Control
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.dp_scaffnew.wire import Control
+from noiseworthy.methods.wire import WIRES
 
 from .conftest import FEDERATION
 

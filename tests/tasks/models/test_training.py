@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data.embedded import digits
-from noiseworthy.data.volumes import synthetic_volumes
+from noiseworthy.data.ixi import synthetic_volumes
 from noiseworthy.tasks import (
     fu_cnn,
     group_cnn,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from noiseworthy.data.ixi import synthetic_volumes
 from noiseworthy.data.records import Records
-from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.spec import Bench
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data import Federation, adult, federate, load_records, vehicle
+from noiseworthy.data import Federation, federate, load_records, published
 from noiseworthy.data.datasets import required_folder
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import read_schema
@@ -37,20 +37,20 @@ UNIT_BALL = (("feature_norm", 1.0), ("normalise", True))
 
 def all_readings(data_dir: str | Path | None) -> Records:
     """Every reading of Vehicle; its test set is one of them that nobody scores on."""
-    x, y, sensor = vehicle.readings(required_folder("vehicle", data_dir))
-    return Records(x, y, x[:1], y[:1], 2, vehicle.NAME, sensor)
+    x, y, sensor = published.readings(required_folder("vehicle", data_dir))
+    return Records(x, y, x[:1], y[:1], 2, published.VEHICLE, sensor)
 
 
 def education_of(x: NDArray[np.float32]) -> NDArray[np.str_]:
     """Level of education of each record, from its features; shape (n,).
 
     Example:
-        >>> schema = read_schema(str(adult.COLUMNS))
+        >>> schema = read_schema(str(published.ADULT))
         >>> person = {column.name: [column.known[-1]] for column in schema.features}
         >>> education_of(schema.encode(person)).item()
         'Preschool'
     """
-    names = read_schema(str(adult.COLUMNS)).feature_names
+    names = read_schema(str(published.ADULT)).feature_names
     places = [i for i, name in enumerate(names) if name.startswith(_LEVEL)]
     levels = np.array([names[i].removeprefix(_LEVEL) for i in places])
     return levels[np.argmax(x[:, places], axis=1)]

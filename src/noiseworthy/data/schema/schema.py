@@ -370,16 +370,15 @@ def misfits(roles: Sequence[tuple[str, str]]) -> list[str]:
 def _plain(column: Column) -> dict[str, Any]:
     """A column as plain values, without what is so by default; a missing value of 0 is no False."""
     usual = {name: field.default for name, field in type(column).model_fields.items()}
-    stated = {name for name, default in usual.items() if not _same(getattr(column, name), default)}
+    stated = {
+        name for name, default in usual.items()
+        if type(own := getattr(column, name)) is not type(default) or own != default
+    }  # fmt: skip
     plain = column.model_dump(mode="json", include=stated)
     return {name: plain[name] for name in sorted(plain, key=lambda name: name not in _FIRST)}
 
 
 _FIRST = ("name", "role", "kind")
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
 
 
 def check_nothing_wrong(said: Sequence[str], name: str) -> None:

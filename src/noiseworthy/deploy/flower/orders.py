@@ -1,11 +1,20 @@
-"""What a superlink does at the word of who holds its password: it knows keys, and begins runs."""
+"""What a superlink does at the word of who holds its password: it knows keys, and begins runs.
 
+Flower begins a run with an app, which superlinks and nodes of its own making would run. Ours does nothing:
+the training does what the server's part would do (`session`), and an owner's node what the client's would
+(`node`), both from their own installation.
+"""
+
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+from flwr.cli.build import build_fab_from_disk
 from flwr.common.serde import fab_to_proto
 from flwr.proto.control_pb2 import (
     ListNodesRequest,
@@ -18,7 +27,6 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from noiseworthy.deploy.flower.commands import Link
-from noiseworthy.deploy.flower.fab import bundle
 from noiseworthy.errors import GatewayError
 
 
@@ -144,3 +152,61 @@ def register(orders: Orders, wanted: Mapping[str, bytes]) -> None:
     stay = {node.name for node in there if wanted.get(node.name) == node.key}
     for name in wanted.keys() - stay:
         orders.register(name, wanted[name])
+
+
+NAME = "noiseworthy_app"
+_PROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "noiseworthy-app"
+version = "1.0.0"
+description = "Stands for a run of noiseworthy, which passes messages between a server and owners"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "noiseworthy"
+
+[tool.flwr.app.components]
+serverapp = "noiseworthy_app.apps:server"
+clientapp = "noiseworthy_app.apps:client"
+"""
+_APPS = '''"""Nothing: trainings and nodes bring code of their own."""
+
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+client = ClientApp()
+server = ServerApp()
+'''
+
+
+def bundle() -> bytes:
+    """The app as a superlink takes it; the same bytes everywhere."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, of a library that it uses
+        return build_fab_from_disk(write_app(Path(folder)))
+
+
+def write_app(folder: Path) -> Path:
+    """Write the app into a folder.
+
+    Args:
+        folder: absolute.
+
+    Returns:
+        The app's own folder.
+    """
+    root = folder / NAME
+    files = {
+        "pyproject.toml": _PROJECT,
+        f"{NAME}/__init__.py": '"""A noiseworthy deployment."""\n',
+        f"{NAME}/apps.py": _APPS,
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.memory import Memories
+from noiseworthy.deploy.gateway.memory import Memories, Runs
 from noiseworthy.deploy.gateway.messages import (
     About,
     LeaseRequest,
@@ -26,7 +26,6 @@ from noiseworthy.deploy.gateway.messages import (
 )
 from noiseworthy.deploy.gateway.owner import SCORE, Owner
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.deploy.gateway.runs import Runs
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor, check_room
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError

@@ -15,8 +15,7 @@ from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import AnyWork
 from noiseworthy.errors import WireError
-from noiseworthy.methods.wire import Size
-from noiseworthy.methods.wires import WIRES
+from noiseworthy.methods.wire import WIRES, Size
 from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from noiseworthy.errors import InvalidInput, UserError
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.messages import Seen
     from noiseworthy.deploy.gateway.owner import Owner
     from noiseworthy.tasks.base import Task
+    from noiseworthy.tasks.networks import ModelTask
     from noiseworthy.tasks.table import TaskTable
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
@@ -26,9 +29,45 @@ def task_of(owner: Owner, holding: Holding, table: TaskTable, seen: Seen | None)
     """
     if str(table.model) not in owner.allowed.own_models:
         return holding.task(table, seen, own_encoder(owner, table))
-    from noiseworthy.deploy.gateway.own_models import own_model  # here, because it loads networks
-
     return holding.of_rows(own_model(owner, table, holding.record_shape, holding.classes))
+
+
+def own_model(owner: Owner, table: TaskTable, shape: tuple[int, ...], classes: int | None) -> Task:
+    """The model of a module that lies beside an owner's file, if its source is the approved one.
+
+    Args:
+        owner: the owner's file.
+        table: of a request, with the name of one of its `own_models`.
+        shape: of a record.
+        classes: of the labels; None for numbers.
+
+    Raises:
+        InvalidInput: a source that is not there or has another digest, or that makes no model of arrays.
+
+    Guarantee: what is run is what the digest was taken of. Nobody has tested that records do not touch one
+    another in a batch of it, to the last bit: they are worked on one after the other.
+    """
+    from noiseworthy.tasks.networks import ModelTask  # here, because few requests need networks
+    from noiseworthy.tasks.own import own_task
+
+    model = str(table.model)
+    digest = owner.allowed.own_models[model].removeprefix("sha256:")
+    try:
+        task = own_task(model, owner.folder, digest, shape, classes, table.ridge)
+    except UserError as error:
+        _log.warning("%s", error)
+        raise InvalidInput(
+            f"the owner's copy of {model} is not the one that it approved, or makes no model for its records"
+        ) from None
+    if not isinstance(task, ModelTask):
+        raise InvalidInput(f"{model} is no network of arrays, whose records can be worked on one by one")
+    return _one_by_one(task)
+
+
+@lru_cache(maxsize=16)
+def _one_by_one(task: ModelTask) -> ModelTask:
+    """The same object for the same task, so that what was compiled for it serves again."""
+    return replace(task, chunk=1, one_by_one=True)
 
 
 def own_encoder(owner: Owner, table: TaskTable) -> Encoder | None:

@@ -13,11 +13,7 @@ from noiseworthy.privacy.grid_mechanism import as_drawn
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sums import NoisedSum
 
-_COVERS = {
-    "record": "one record",
-    "person": "all records of a person",
-    "client": "everything that the owner holds",
-}
+_COVERS = {"record": "one record", "person": "all records of a person", "client": "all that the owner holds"}
 
 
 def price_of(sums: Sequence[NoisedSum], account: Account, row: Row = "record") -> int:
@@ -33,8 +29,7 @@ def price_of(sums: Sequence[NoisedSum], account: Account, row: Row = "record") -
             hides nothing.
     """
     return sum(
-        one.times * share_of(_of_rows(one.release, row), account, _deployed(one), one.dimension)
-        for one in sums
+        one.times * share_of(_of_rows(one.release, row), account, _drawn(one), one.dimension) for one in sums
     )
 
 
@@ -44,7 +39,7 @@ def _of_rows(release: Release, row: Row) -> Release:
     return release if one.unit == "client" else replace(release, sensitivity=replace(one, unit=row))
 
 
-def _deployed(one: NoisedSum) -> DeployedNoise:
+def _drawn(one: NoisedSum) -> DeployedNoise:
     noise = one.mechanism.noise
     if not isinstance(noise, DeployedNoise):
         raise UnsoundClaim("only deployed noise is paid for; simulated noise hides nothing")

@@ -46,11 +46,8 @@ def check_floor(budget: BudgetTable, job: Job) -> None:
     """
     ratio, floor = min(1 / float(one.release.shift[0]) for one in job.sums), budget.noise_floor
     if not ratio >= floor:
-        raise Declined(
-            "floor",
-            f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
-            "nothing was spent, ask for more noise or a smaller clip",
-        )
+        said = f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
+        raise Declined("floor", said + "nothing was spent, ask for more noise or a smaller clip")
 
 
 def check_room(job: Job) -> None:

@@ -9,8 +9,7 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from noiseworthy._tables import among
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.methods.wire import Job, Work
-from noiseworthy.methods.wires import WIRES, wire
+from noiseworthy.methods.wire import WIRES, Job, Work, wire
 from noiseworthy.privacy.mechanisms import law_of
 
 if TYPE_CHECKING:

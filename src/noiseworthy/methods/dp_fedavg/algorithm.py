@@ -27,7 +27,7 @@ from noiseworthy._keys import Purpose, named_key, schedule_generator
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
 from noiseworthy.methods.conditions import check_condition
-from noiseworthy.methods.dp_fedavg.local import LocalSteps
+from noiseworthy.methods.dp_fedavg.wire import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers, clip_whole
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin

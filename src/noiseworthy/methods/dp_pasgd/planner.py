@@ -90,9 +90,7 @@ def plan(
         >>> battery = Resources.of(100.0, 1.0, 1000.0, clients=16)
         >>> budget = PrivacyBudget.of(4.0, 1e-4, 16)
         >>> problem = Problem(np.full(16, 256), 100, budget, "gaussian", 1.0, resources=battery)
-        >>> values = dict(
-        ...     smoothness=1.0, strong_convexity=0.05, gradient_variance=0.05, initial_gap=np.log(2)
-        ... )
+        >>> values = dict(smoothness=1, strong_convexity=0.05, gradient_variance=0.05, initial_gap=np.log(2))
         >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
         >>> made = plan(problem, constants, step=StepSize(0.05, float("inf")))
         >>> made.rounds, made.local.steps, round(made.prediction.bound, 3)

@@ -256,10 +256,7 @@ WORDS = replace(
         remark=lambda plan: f"noise pays for {say.paid_for(plan, _STEP)}",
         caption=lambda plan: f"{_paid(plan)}, in {count(plan['rounds'], 'upload')}",
         card=_card,
-        columns=lambda plan, client: {
-            "steps paid for": str(plan["releases"][client]),
-            "uploads": str(plan["rounds"]),
-        },
+        columns=lambda plan, n: {"steps paid for": str(plan["releases"][n]), "uploads": str(plan["rounds"])},
         columns_said=(
             "The noise pays for as many steps as one record is in; uploads are those planned and those made "
             "in training (range over seeds)"

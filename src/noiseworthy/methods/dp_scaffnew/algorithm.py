@@ -25,7 +25,7 @@ from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
-from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
+from noiseworthy.methods.dp_scaffnew.wire import Control, LocalSteps
 from noiseworthy.methods.local import Numbers, clip_whole
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.span import Direction, Spanned, Walk

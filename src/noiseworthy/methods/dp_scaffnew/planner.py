@@ -76,9 +76,7 @@ def plan(
         >>> from noiseworthy.privacy.budget import PrivacyBudget
         >>> budget = PrivacyBudget.of(4.0, 1e-5, 20, unit="client")
         >>> problem = Problem(np.full(20, 500), 10, budget, "gaussian", 0.1, clipping="D")
-        >>> values = dict(
-        ...     smoothness=1.0, strong_convexity=0.05, initial_distance_sq=4.0, optimum_gradient_sq=0.5
-        ... )
+        >>> values = dict(smoothness=1, strong_convexity=0.05, initial_distance_sq=4, optimum_gradient_sq=0.5)
         >>> made = plan(problem, {name: Constant(value, "assumed") for name, value in values.items()})
         >>> made.local.iterations, round(made.local.probability, 3), made.rounds, made.releases[0]
         (31, 0.224, 4, np.int64(4))

@@ -80,7 +80,5 @@ WORDS = replace(
     coins=_coins,
     courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
     curve=lambda plan, work: f"p = {work:.3g}",
-    online=lambda asked, clients: (
-        "all clients online at every communication, each with a correction that it keeps"
-    ),
+    online=lambda asked, clients: "all clients online at every communication, each keeping a correction",
 )

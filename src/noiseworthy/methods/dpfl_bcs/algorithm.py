@@ -14,12 +14,11 @@ budget for T_n replies: some 85 to 88 % of its clients overspend
 (docs/theory/ma.md#fractional-participations). Here counts are whole.
 """
 
-from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
-from noiseworthy.methods.replies import exact_replies
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, exact_replies
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 
 
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
-    """The algorithm of a plan of `dpfl-bcs`: arguments, errors and guarantee of `replies.exact_replies`."""
+    """The algorithm of a plan of `dpfl-bcs`: arguments, errors and guarantee of `exact_replies`."""
     return exact_replies(FedSGDDPC, plan, task, seed)

@@ -201,14 +201,11 @@ def _spread(table: _Table, most: float) -> float:
     best = int(np.argmin(misfits))
     if misfits[0] - misfits[best] < _NO_BETTER:
         return 0.0
-    around = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
+    ends = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
     from scipy.optimize import minimize_scalar  # here, because it is slow to load
 
     found = minimize_scalar(
-        lambda one: _fit(table, one).misfit,
-        bounds=around,
-        method="bounded",
-        options={"xatol": 1e-4 * around[1]},
+        lambda one: _fit(table, one).misfit, bounds=ends, method="bounded", options={"xatol": 1e-4 * ends[1]}
     )
     return float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
 

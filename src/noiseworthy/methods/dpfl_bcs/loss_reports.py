@@ -23,10 +23,9 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, exact_replies
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float
-from noiseworthy.methods.replies import exact_replies
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch

@@ -86,8 +86,7 @@ def _obstacle(
         "without a loss_cap no loss can be released": loss_cap is None,
         "a single round cannot be split": rounds < 2,
         "two stages cannot be planned with [resources] yet": problem.resources is not None,
-        f"what estimating is worth is not asked for {n:,} clients, above {_MOST_CLIENTS:,}": n
-        > _MOST_CLIENTS,
+        f"what estimating is worth is not asked for {n:,} clients, over {_MOST_CLIENTS:,}": n > _MOST_CLIENTS,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

@@ -235,9 +235,7 @@ def _check_plannable(problem: Problem, constants: dict[str, Constant]) -> None:
             "weighed against noise; state both under [constants], or set estimation_rounds = 0"
         )
     if problem.resources is not None:
-        raise InvalidInput(
-            "estimation_rounds above 0 cannot be planned with [resources] yet; set estimation_rounds = 0"
-        )
+        raise InvalidInput("estimation_rounds above 0 allows no [resources]; set estimation_rounds = 0")
 
 
 def _introduction(first: FirstStage) -> str:

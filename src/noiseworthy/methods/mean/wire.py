@@ -8,9 +8,8 @@ from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.rows import RowSum, noise_of
 from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work
-from noiseworthy.privacy.mean_rows import mean_rows
 from noiseworthy.privacy.releases import Release
-from noiseworthy.privacy.sensitivity import Norm, of_mean_and_class
+from noiseworthy.privacy.sensitivity import Norm, mean_rows, of_mean_and_class
 from noiseworthy.privacy.sums import MARGIN, NoisedSum
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel

@@ -22,8 +22,8 @@ from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
-from noiseworthy.methods.moments.local import Layout, asked_of_outputs, size_of
 from noiseworthy.methods.moments.scale import check_task
+from noiseworthy.methods.moments.wire import Layout, asked_of_outputs, size_of
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from noiseworthy import _validate as check
 from noiseworthy._validate import Real
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.moments.local import Layout
+from noiseworthy.methods.moments.wire import Layout
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 

@@ -26,14 +26,12 @@ WORDS = replace(
     sentence=_sentence,
     brief=lambda record: "one upload of second moments",
     keys=lambda plan: [
-        Key("upload", "1", f"{plan['upload_numbers']:,} numbers of every client, and no round after it")
+        Key("upload", "1", f"{plan['upload_numbers']:,} numbers per client, no round after it")
     ],
     computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
     decays="rounds",
     clipped=lambda plan: "each record's second moments",
-    means=lambda plan, noise: say.upload_hides(
-        "the mean of the second moments of a client's records", plan, noise
-    ),
+    means=lambda plan, noise: say.upload_hides("the mean second moments of a client's records", plan, noise),
     curve=lambda plan, work: "one upload",
     online=say.all_online,
 )

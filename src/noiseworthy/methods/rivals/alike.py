@@ -30,8 +30,7 @@ from typing import cast
 
 from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.algorithm import ServerState
-from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
-from noiseworthy.methods.replies import exact_replies
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, exact_replies
 from noiseworthy.methods.rivals.planner import check_fits
 from noiseworthy.methods.rivals.table import RivalName
 from noiseworthy.plans.plan import Plan
@@ -49,7 +48,7 @@ class WeiAvg(FedSGDDPC):
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
-    Arguments, errors and guarantee are those of `replies.exact_replies`; noise that it must not have, and
+    Arguments, errors and guarantee are those of `exact_replies`; noise that it must not have, and
     Poisson batches, are refused by name.
     """
     check_fits(cast(RivalName, plan.algorithm), plan.problem)

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy._jax import Array, jnp
 from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.eigen import eigh
+from noiseworthy.methods.fedsgd_dpc.algorithm import exact_replies
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
-from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.alike import WeiAvg
 from noiseworthy.methods.rivals.planner import check_fits
 from noiseworthy.plans.plan import Plan
@@ -61,7 +61,7 @@ class PFA(WeiAvg):
 def make(plan: Plan, task: Task, seed: int) -> PFA:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
-    Arguments, errors and guarantee are those of `replies.exact_replies`; noise that it must not have, and
+    Arguments, errors and guarantee are those of `exact_replies`; noise that it must not have, and
     Poisson batches, are refused by name.
     """
     check_fits("pfa", plan.problem)

@@ -28,10 +28,9 @@ import equinox as eqx
 from noiseworthy._jax import Array, jnp
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import ServerState
-from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, exact_replies
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
-from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.planner import check_fits
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.noise import simulated_noise

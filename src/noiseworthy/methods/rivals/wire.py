@@ -74,7 +74,5 @@ def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
 
 
 WIRE = Wire(
-    table=PrivateFLWork,
-    work=lambda plan, client, t: PrivateFLWork(personal_step=plan.personal_step),
-    job=_job,
+    table=PrivateFLWork, work=lambda plan, *_: PrivateFLWork(personal_step=plan.personal_step), job=_job
 )

@@ -18,11 +18,9 @@ WORDS: dict[RivalName, Words] = {
     "dpsgd": replace(_RIVAL, called="DPSGD"),
     "dmldp": replace(_RIVAL, called="DMLDP"),
     "weiavg": replace(
-        _RIVAL, called="WeiAvg", knows="the server knows the clients' epsilons and weighs replies by them"
+        _RIVAL, called="WeiAvg", knows="the server knows clients' epsilons and weighs replies by them"
     ),
-    "pfa": replace(
-        _RIVAL, called="PFA", knows="the server knows the clients' epsilons and trusts the larger ones"
-    ),
+    "pfa": replace(_RIVAL, called="PFA", knows="the server knows clients' epsilons and trusts larger ones"),
     "privatefl": replace(
         _RIVAL,
         called="PrivateFL",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from itertools import groupby
+from operator import itemgetter
 
 from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import COLUMNS
@@ -90,14 +92,7 @@ def _digests_of_grants(db: sqlite3.Connection) -> dict[int, bytes]:
         # releases
         'JOIN grants g ON g.id = r."grant" AND g.run = r.run ORDER BY r."grant", r.account, r.run, r.number'
     )
-    found: dict[int, bytes] = {}
-    rows: list[tuple] = []
-    for row in db.execute(find):
-        if rows and rows[0][-1] != row[-1]:
-            found[rows[0][-1]] = chain.digest(rows)
-            rows = []
-        rows.append(row)
-    return found | ({rows[0][-1]: chain.digest(rows)} if rows else {})
+    return {grant: chain.digest(rows) for grant, rows in groupby(db.execute(find), key=itemgetter(-1))}
 
 
 def _uncovered(db: sqlite3.Connection) -> str | None:

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from noiseworthy._validate import Real
 from noiseworthy.privacy.budget import PrivacyBudget
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.mechanisms.currency_analysis import CurrencyAnalysis
-
-Real: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
