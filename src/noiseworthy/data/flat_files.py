@@ -16,7 +16,7 @@ from noiseworthy._places import mapped, writing
 from noiseworthy.data.federation import Federation, check_alike, checked_pair, numbered
 from noiseworthy.data.frames import of_frame, unharmed
 from noiseworthy.data.ragged import Ragged
-from noiseworthy.data.tables import Columns, Table, complete_column, feature_names, plain_examples, read_whole
+from noiseworthy.data.tables import Columns, Table, complete_column, feature_names, plain_examples, read_parts
 from noiseworthy.errors import DataError, InvalidInput
 
 ABOUT, SIZES = "federation.json", "sizes.npy"
@@ -156,7 +156,7 @@ def write_parquet(
     if not clients or min(clients.values()) == 0:
         raise DataError(f"{source} has a client without records, or none; leave it out of the federation")
     classes = None if columns.classes is None else len(columns.classes)
-    tests = read_whole(Path(test), columns, "test")[:2] if isinstance(test, str | Path) else test
+    tests = read_parts(Path(test), columns, ["test"])[0][:2] if isinstance(test, str | Path) else test
     x, y = checked_pair(*tests, classes, "the test set")
     like = x.astype(np.float32), y  # arrays of int32 would be tokens, and cut records to whole numbers
     names, sizes = list(clients), np.array([*clients.values()], np.int64)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from noiseworthy._places import write_whole
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import existing
-from noiseworthy.data.tables import Columns, read_whole
+from noiseworthy.data.tables import Columns, read_parts
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.errors import DataError
 
@@ -195,7 +195,7 @@ def _tests_of(
     if test is None:
         x, y, stated = _no_tests(columns, shape, classes)
     else:
-        x, y, stated = read_whole(test, columns, "test")
+        ((x, y, stated),) = read_parts(test, columns, ["test"])
     if stated != classes or x.shape[1:] != shape:
         raise DataError(
             f"{test or 'the study'} has records of shape {x.shape[1:]} and {stated} classes, the owners' "

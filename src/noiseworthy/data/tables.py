@@ -49,49 +49,32 @@ class Columns:
         return (self.client, self.label) if zeros and not self.regression else (self.client,)
 
 
-Side = Literal["train", "test"]
-
-
-def read_whole(
-    source: Path | Query, columns: Columns | Schema, part: Side
-) -> tuple[Features, Labels, int | None]:
-    """All records of a table: none is set aside, and a column of clients is left out.
+def read_parts(
+    source: Path | Query, columns: Columns | Schema, parts: Sequence[Literal["train", "test"]]
+) -> list[tuple[Features, Labels, int | None]]:
+    """Records of a table that are one owner's, or the server's: those that a column `split` marks, or all.
 
     Args:
         source: that was `readers.opened`.
-        columns: what they mean.
-        part: the rows that are taken where a column `split` marks them.
+        columns: what they mean; a column of clients is left out.
+        parts: one of them, or both. Of both a fixed fifth tests where no column marks any.
 
     Returns:
-        Features, labels and the number of classes; of a schema by which persons are rows, rows of them to
-        train on (`data.persons`).
+        For each part features, labels and the number of classes; rows of persons (`data.persons`) where the
+        schema has them so and the part that trains is among them.
 
     Raises:
-        DataError: an unreadable file, another suffix, columns that do not fit, or no row of the part.
+        DataError: an unreadable file, another suffix, columns that do not fit, no row of a part, or, of both,
+            persons in either or of whom nobody says who is in which.
     """
-    return read_parts(source, columns, (part,), as_persons=part == "train")[0]
-
-
-def read_parts(
-    source: Path | Query, columns: Columns | Schema, parts: Sequence[Side], *, as_persons: bool = True
-) -> list[tuple[Features, Labels, int | None]]:
-    """Parts of a table as `read_whole` has one; where no column marks both, a fixed fifth tests.
-
-    Args:
-        source, columns: as those of `read_whole`.
-        parts: one of them, or both.
-        as_persons: rows are persons, where the schema has them so.
-
-    Raises:
-        DataError: as `read_whole`; persons in both parts, or of whom nobody says who is in which.
-    """
+    trains = "train" in parts
     table, name = read_columns(source, cells=not isinstance(columns, Columns), coded=columns.coded)
     if isinstance(columns, Columns):
         x, y, is_test, classes = plain_examples(table, columns, name)
     else:
         from noiseworthy.data.schema.tables import stated_examples
 
-        x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=not as_persons)
+        x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=not trains)
         classes = columns.n_classes
     if len(parts) > 1:
         from noiseworthy.data.records import held_apart  # here, because few owners hold records out
@@ -104,7 +87,7 @@ def read_parts(
             said = f"bring some, or leave out the column {SPLIT_COLUMN}"
             raise DataError(f"{name} has no {part} records; {said}")
         rows = x[kept], y[kept]
-        if as_persons and not isinstance(columns, Columns) and columns.persons is not None:
+        if trains and not isinstance(columns, Columns) and columns.persons is not None:
             from noiseworthy.data.persons import own_rows  # here, because few tables are of persons
 
             rows = own_rows(table, columns, x, y, kept)

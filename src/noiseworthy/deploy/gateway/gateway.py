@@ -124,15 +124,22 @@ class Gateway:
             UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
-        path, table = owner.files.ledger, owner.federation
-        holding = Holding.load(table, owner.owner.client, owner.rows, owner.holds_out)
+        account, path = owner.account, owner.files.ledger
+        holding = Holding.load(owner.federation, owner.owner.client, owner.rows, owner.holds_out)
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
             make_private(path)  # not before: it may have been another file
-            made = cls._on(owner, holding, ledger, owner.account)
+            (number,) = ledger.enrol([account])
+            sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
+            fingerprint = Fingerprint(ledger, number, holding.parts)
+            # no two owners of a ledger are called alike, also where their names hold a slash
+            place = f"{account.data.replace('/', chr(0))}/{account.client}"
+            memories = Memories(Path(f"{path}.memory"), place)
+            made = cls(owner, holding, ledger, account, number, memories, fingerprint, sums=sums)
             if holding.held_out is not None:
-                made.scoring = cls._on(owner, holding.held_out, ledger, owner.account_held_out)
-            made.sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
+                from noiseworthy.deploy.gateway.held_out import beside  # here: few owners hold records out
+
+                made.scoring = beside(made, holding.held_out)
         except BaseException:
             ledger.close()
             raise
@@ -140,16 +147,6 @@ class Gateway:
             if records_changed and one is not None and not one.fingerprint.fits:
                 one.fingerprint.take()
         return made
-
-    @classmethod
-    def _on(cls, owner: Owner, holding: Holding, ledger: DurableLedger, account: Account) -> Self:
-        """The gateway of some records on an account of theirs."""
-        (number,) = ledger.enrol([account])
-        # no two owners of a ledger are called alike, also where their names hold a slash
-        place = f"{account.data.replace('/', chr(0))}/{account.client}"
-        memories = Memories(Path(f"{owner.files.ledger}.memory"), place)
-        fingerprint = Fingerprint(ledger, number, holding.parts)
-        return cls(owner, holding, ledger, account, number, memories, fingerprint)
 
     def close(self) -> None:
         """Let go of the ledger."""

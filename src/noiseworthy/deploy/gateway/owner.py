@@ -228,16 +228,8 @@ class Owner(Table):
     @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
-        return self._account_of(self.owner.data_set)
-
-    @property
-    def account_held_out(self) -> Account:
-        """That of records that are held out: as large, and their own, because none of them is trained on."""
-        return self._account_of(f"{self.owner.data_set} (held out)")
-
-    def _account_of(self, data_set: str) -> Account:
         budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
-        return accounts_of(budget, self.budget.mechanism, data_set, "", [self.owner.client])[0]
+        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", [self.owner.client])[0]
 
 
 def load_owner(path: Path) -> Owner:
