@@ -133,29 +133,29 @@ def _trainings(layout: Layout, stacked, states, memory, keys, ends, train: Shard
     draws is drawn once for all of them; so are records gathered once, where they ask the same clients, too.
     """
 
-    def training(algorithm: Algorithm, state: ServerState, memory: Memory, end: Array | None, key: Array):
-        def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
-            state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            after = _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
-            if end is None:
-                return after
-            # a training that is over computes on beside the others, with whom its padded schedule names, and
-            # all of that is thrown away: ledgers are charged for the rounds that are kept
-            goes_on = t < end
-            return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), after, carry)
+    def step(algorithm: Algorithm, carry: tuple[ServerState, Memory], end: Array | None, key: Array, t):
+        after = _round(algorithm, carry[0]._replace(round=t), carry[1], train, groups, key, layout)
+        if end is None:
+            return after
+        # a training that is over computes on beside the others, with whom its padded schedule names, and
+        # all of that is thrown away: ledgers are charged for the rounds that are kept
+        goes_on = t < end
+        return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), after, carry)
 
-        return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
+    def rounds(step, algorithm, carry, end, key):  # one loop and index for all: a mapped loop is traced twice
+        return lax.fori_loop(bounds[0], bounds[1], lambda t, now: step(algorithm, now, end, key, t), carry)
 
+    carry, each = (states, memory), jax.vmap(step, in_axes=(0, 0, 0, 0, None))
     if layout.sequential:
-        return lax.map(lambda args: training(*args), (stacked, states, memory, ends, keys))
+        return lax.map(lambda args: rounds(step, *args), (stacked, carry, ends, keys))
     if layout.apart >= len(keys):
-        return jax.vmap(training)(stacked, states, memory, ends, keys)
+        return rounds(each, stacked, carry, ends, keys)
     split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
     once = tree_map_with_path(lambda path, _: layout.alike and path[-1] == GetAttrKey("cohorts"), stacked)
     axes = jax.tree.map(lambda shared: None if shared else 0, once)
     settings = jax.tree.map(lambda leaf, shared: leaf[0] if shared else leaf, split(stacked), once)
-    mapped = jax.vmap(jax.vmap(training), in_axes=(axes, 0, 0, 0, None))
-    done = mapped(settings, split(states), split(memory), split(ends), keys[: layout.apart])
+    mapped = jax.vmap(each, in_axes=(axes, 0, 0, None, None))
+    done = rounds(mapped, settings, split(carry), split(ends), keys[: layout.apart])
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
 
 

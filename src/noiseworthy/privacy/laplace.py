@@ -24,7 +24,7 @@ Source: contour of Alghamdi et al. 2022 ("The saddle-point accountant"); Poisson
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,10 +79,8 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
     if not _SMALLEST < basic < _LARGEST or _is_basic(basic, releases, delta):
         return basic
     contour = _contour(shift, releases, delta)
-
-    def excess(epsilon: float) -> float:
-        return _log_delta(contour, epsilon) - math.log(delta)
-
+    # both ends and the root are asked for twice
+    excess = cache(lambda epsilon: _log_delta(contour, epsilon) - math.log(delta))
     if excess(0.0) <= 0:
         return 0.0
     if excess(basic) >= 0:
