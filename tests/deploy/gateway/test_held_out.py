@@ -14,7 +14,7 @@ import tomli_w
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded
 from noiseworthy.deploy.gateway.owner import load_owner
-from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.errors import ConfigError, DataError, LedgerError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.score.wire import ScoreWork
 
@@ -221,20 +221,64 @@ def test_scores_keep_to_the_floor_and_to_what_is_allowed(tmp_path, gateway):
         assert (other.about.held_out, other.about.records) == (None, N)
 
 
-def test_changed_held_out_records_are_noticed_and_may_be_meant(tmp_path):
+# That no record is ever in both parts --------------------------------------------------------------------
+
+
+def parts(count: int) -> pd.DataFrame:
+    """The records, of which the first so many are held out."""
+    return RECORDS.assign(split=np.where(np.arange(N) < count, "test", "train"))
+
+
+def released(path: Path, *works: Any, release: int = 1) -> list[str]:
+    """What comes of releases: an upload, or why it is refused."""
+    with Gateway.open(load_owner(path)) as gateway:
+        replies = [asked(gateway, request(work, release)) for work in works]
+    return [reply.message if isinstance(reply, Refused) else "upload" for reply in replies]
+
+
+@pytest.mark.parametrize("first", [SCORE, FedSGDWork()], ids=["score", "gradient"])
+def test_a_record_that_moved_to_the_other_part_stops_both(tmp_path, first):
+    """Else it would be told of by both budgets, whichever was spent on first: twice what is promised."""
+    path = owner_file(tmp_path, parts(10))
+    assert released(path, first) == ["upload"]
+    owner_file(tmp_path, parts(9))
+    assert released(path, SCORE, FedSGDWork(), release=2) == [CHANGED, CHANGED]
+    with pytest.raises(LedgerError, match=r"a record that moved to the others would be told of by both; put"):
+        Gateway.open(load_owner(path), records_changed=True)
+    owner_file(tmp_path, parts(10))
+    assert released(path, SCORE, FedSGDWork(), release=2) == ["upload", "upload"]
+
+
+def test_a_changed_record_of_one_part_stops_both(tmp_path):
+    path = owner_file(tmp_path, parts(10))
+    assert released(path, SCORE, FedSGDWork()) == ["upload", "upload"]
+    owner_file(tmp_path, parts(10).assign(x=np.where(np.arange(N) == 3, 0.5, X)))
+    assert released(path, SCORE, FedSGDWork(), release=2) == [CHANGED, CHANGED]
+
+
+def test_records_that_were_trained_on_are_not_held_out_later(tmp_path):
+    path = owner_file(tmp_path, allowed={"algorithms": ["fedsgd-dpc"]})
+    assert released(path, FedSGDWork()) == ["upload"]
+    owner_file(tmp_path)
+    assert released(path, SCORE, FedSGDWork(), release=2) == [CHANGED, CHANGED]
+    with pytest.raises(LedgerError, match="put them back, or name another data_set"):
+        Gateway.open(load_owner(path), records_changed=True)
+
+
+def test_records_that_were_held_out_do_not_train_later(tmp_path):
     path = owner_file(tmp_path)
-    with Gateway.open(load_owner(path)) as gateway:
-        assert isinstance(asked(gateway, request(SCORE)), Uploaded)
-        assert isinstance(asked(gateway, request(FedSGDWork())), Uploaded)
-        place = int(np.argmin(np.abs(X - gateway.scoring.holding.x[0, 0]))) if gateway.scoring else 0
-    owner_file(tmp_path, RECORDS.assign(x=np.where(np.arange(N) == place, 0.5, X)))
-    with Gateway.open(load_owner(path)) as gateway:
-        told = asked(gateway, request(SCORE, 2))
-        assert isinstance(told, Refused)
-        assert told.message == CHANGED
-        assert isinstance(asked(gateway, request(FedSGDWork(), 2)), Uploaded)
-    with Gateway.open(load_owner(path), records_changed=True) as gateway:
-        assert isinstance(asked(gateway, request(SCORE, 2, 1.0)), Uploaded)
+    assert released(path, SCORE) == ["upload"]
+    owner_file(tmp_path, allowed={"algorithms": ["fedsgd-dpc"]})
+    assert released(path, FedSGDWork()) == [CHANGED]
+    with pytest.raises(LedgerError, match="put them back, or name another data_set"):
+        Gateway.open(load_owner(path), records_changed=True)
+
+
+def test_marked_records_that_never_trained_may_be_scored_later(tmp_path):
+    path = owner_file(tmp_path, parts(10), allowed={"algorithms": ["fedsgd-dpc"]})
+    assert released(path, FedSGDWork()) == ["upload"]
+    owner_file(tmp_path, parts(10))
+    assert released(path, SCORE, FedSGDWork(), release=2) == ["upload", "upload"]
 
 
 # What else there is to predict --------------------------------------------------------------------------

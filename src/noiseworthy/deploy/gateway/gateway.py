@@ -43,6 +43,7 @@ from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.held_out import BothParts
     from noiseworthy.deploy.gateway.summing import Sums
     from noiseworthy.tasks.base import Task
 
@@ -105,7 +106,7 @@ class Gateway:
     account: Account
     number: int
     memories: Memories
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint | BothParts
     sums: Sums | None = None
     scoring: Gateway | None = None
     on_model: Callable[[Path], None] = lambda path: None
@@ -139,13 +140,15 @@ class Gateway:
             if holding.held_out is not None:
                 from noiseworthy.deploy.gateway.held_out import beside  # here: few owners hold records out
 
-                made.scoring = beside(made, holding.held_out)
+                made.scoring = beside(made, holding.held_out, fingerprint)
+            if records_changed and not made.fingerprint.fits:
+                from noiseworthy.deploy.gateway.held_out import check_undivided  # here: few records change
+
+                check_undivided(ledger, account)
+                fingerprint.take()
         except BaseException:
             ledger.close()
             raise
-        for one in (made, made.scoring):
-            if records_changed and one is not None and not one.fingerprint.fits:
-                one.fingerprint.take()
         return made
 
     def close(self) -> None:

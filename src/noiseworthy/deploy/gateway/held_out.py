@@ -1,32 +1,82 @@
-"""Records that an owner holds out: scored alone, by a gateway beside that of the records which train."""
+"""Records that an owner holds out: scored alone, by a gateway beside that of the records which train.
+
+Two budgets bound what is told of a record by one of them alone as long as no record was ever in both parts.
+So both parts are bound to their accounts together, with the first release of either; while one of them is
+other than it was nothing is released; and records that changed are never taken for those of before.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from noiseworthy.errors import LedgerError
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.deploy.gateway.holding import Holding
+    from noiseworthy.privacy.durable import Account, DurableLedger
 
 
-def beside(gateway: Gateway, holding: Holding) -> Gateway:
-    """The gateway of the records that are held out.
+@dataclass
+class BothParts:
+    """What binds the accounts of both parts to their records.
+
+    Attributes:
+        each: of either part.
+    """
+
+    each: tuple[Fingerprint, Fingerprint]
+
+    @property
+    def taken(self) -> bool:
+        """Whether both are bound."""
+        return all(one.taken for one in self.each)
+
+    @property
+    def fits(self) -> bool:
+        """Whether neither part is other than it was."""
+        return all(one.fits for one in self.each)
+
+    def take(self) -> None:
+        """Bind those that are not."""
+        for one in self.each:
+            if not one.taken:
+                one.take()
+
+
+def beside(gateway: Gateway, holding: Holding, trained: Fingerprint) -> Gateway:
+    """The gateway of the records that are held out; both are bound together from here on.
 
     Args:
         gateway: of those that train.
         holding: the others.
+        trained: of those that train.
 
     Guarantee: it answers from its own records alone, on the same ledger and on an account of their own, which
-    is as large: a neighbour exchanges a record of one part, and whatever is told of the other is as before
-    (docs/theory/accounting.md#scores).
+    is as large (docs/theory/accounting.md#scores).
     """
-    account = replace(gateway.account, data=f"{gateway.account.data} (held out)")
+    account = _held_out(gateway.account)
     (number,) = gateway.ledger.enrol([account])
+    gateway.fingerprint = BothParts((trained, Fingerprint(gateway.ledger, number, holding.parts)))
     # of a score an owner remembers nothing, so that both have one place for what is remembered
-    return replace(
-        gateway, holding=holding, account=account, number=number, sums=None, _compiled={},
-        fingerprint=Fingerprint(gateway.ledger, number, holding.parts),
-    )  # fmt: skip
+    return replace(gateway, holding=holding, account=account, number=number, sums=None, _compiled={})
+
+
+def check_undivided(ledger: DurableLedger, account: Account) -> None:
+    """Refuse to take changed records for those of before where some were ever held out.
+
+    Raises:
+        LedgerError: the ledger has an account of such.
+    """
+    apart = _held_out(account)
+    if ledger.account(apart.data, apart.world, apart.client) is not None:
+        raise LedgerError(
+            f"{ledger.path} has a budget for records held out of {account.data}, and a record that moved to "
+            "the others would be told of by both; put them back, or name another data_set for new ones"
+        )
+
+
+def _held_out(account: Account) -> Account:
+    return replace(account, data=f"{account.data} (held out)")
