@@ -113,6 +113,19 @@ def test_training_keeps_its_budget_and_held_out_records_have_their_own(world, tm
         assert max(gateway.runs.spent, gateway.scoring.runs.spent) <= WHOLE * (1 + 1e-12)
 
 
+def test_owners_draw_the_noise_of_scores_where_a_server_draws_all_other(tmp_path, tables):  # noqa: F811
+    """Nobody adds any to one that is seen alone."""
+    study = TOLD.replace('mechanism = "gaussian"', 'mechanism = "gaussian"\ntrust = "central"')
+    with opened(tmp_path, tables, **BOTH, server_adds_noise=True) as world:
+        deployment = planned(world.study(study))
+        how = release_of(deployment, scorers(deployment))
+        asking = asking_of(deployment, how, [0, 1, 2], "run")
+        wanted = asking.request(0, 0, np.zeros(62, np.float32), deadline=1.0, head=None, received=0)
+        assert wanted.into is None
+        done = train(deployment, world.exchange(), tmp_path / "run")
+    assert len(done.told.score["owners"]) == 3
+
+
 def test_a_run_that_breaks_off_while_owners_tell_hears_the_same_and_pays_nothing_twice(world, tmp_path):
     deployment, exchange = planned(world.study(TOLD)), world.exchange()
     answers = dict(exchange.owners)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
 
+from noiseworthy.calls.tune import _of_owner
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded
 from noiseworthy.deploy.gateway.owner import load_owner
@@ -279,6 +281,18 @@ def test_marked_records_that_never_trained_may_be_scored_later(tmp_path):
     assert released(path, FedSGDWork()) == ["upload"]
     owner_file(tmp_path, parts(10))
     assert released(path, SCORE, FedSGDWork(), release=2) == ["upload", "upload"]
+    owner_file(tmp_path, parts(9))
+    assert released(path, SCORE, FedSGDWork(), release=3) == [CHANGED, CHANGED]
+    changed = parts(10).assign(x=np.where(np.arange(N) == 3, 0.5, X))
+    owner_file(tmp_path, changed)
+    assert released(path, SCORE, release=3) == [CHANGED]
+
+
+def test_tuning_at_home_tests_on_what_the_gateway_holds_out(tmp_path, gateway):
+    """On other records the shared model would be flattered: it was trained on most of them."""
+    x, _, is_test, *_ = _of_owner(tmp_path / "owner.toml", cast(Any, SimpleNamespace(classes=["no", "yes"])))
+    assert is_test is not None
+    np.testing.assert_array_equal(x[is_test], gateway.scoring.holding.x)
 
 
 # What else there is to predict --------------------------------------------------------------------------
@@ -297,7 +311,7 @@ def test_errors_of_numbers_are_told_within_their_reach(tmp_path, silent):
 
 def test_a_model_that_overflows_is_wrong_on_every_record(tmp_path, silent):
     """NaN of one record would show through any noise."""
-    path = owner_file(tmp_path, RECORDS.assign(label=X), OF_NUMBERS)
+    path = owner_file(tmp_path, parts(10).assign(x=10.0, z=-10.0, label=X), OF_NUMBERS)
     with Gateway.open(load_owner(path)) as gateway:
         work, linear = ScoreWork(two_classes=False, reach=1.0), {"model": "linear"}
         told = asked(gateway, request(work, task=linear, theta=np.array([3e38, 3e38], np.float32)))
@@ -305,11 +319,15 @@ def test_a_model_that_overflows_is_wrong_on_every_record(tmp_path, silent):
 
 
 def test_a_person_says_what_its_records_say_on_average(tmp_path, silent):
+    """One of two has five records and the other three, of five that there may be."""
     path = of_persons(tmp_path, np.where(np.arange(N) < 10, "test", "train"))
+    table = pd.read_csv(tmp_path / "own.csv").drop(index=[7, 9])
+    table.to_csv(tmp_path / "own.csv", index=False)
     with Gateway.open(load_owner(path)) as gateway:
         told = asked(gateway, request(SCORE, noise=1.0))
-    held = RECORDS[:10]
+    held = table[:8]
     right = (held[["x", "z"]].to_numpy() @ THETA > 0) == (held.label == "yes")
     r, c = 2.0 * right - 1, np.where(held.label == "yes", 1.0, -1.0)
-    each = np.column_stack([r, c, r * c]).reshape(2, 5, 3).mean(axis=1) / 3**0.5
-    np.testing.assert_allclose(told.upload.values, each.mean(axis=0), atol=1e-5)
+    rows = np.column_stack([r, c, r * c]) / 3**0.5
+    each = [rows[:5].mean(axis=0), rows[5:].mean(axis=0)]
+    np.testing.assert_allclose(told.upload.values, np.mean(each, axis=0), atol=1e-5)
