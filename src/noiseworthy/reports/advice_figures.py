@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from noiseworthy._wording import count, number, rounded_up
+from noiseworthy.reports.marks import beside, name_rows
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.sweeps.advice_words import written
@@ -41,10 +42,9 @@ def advice_figure(advice: AdviceRecord) -> Figure:
     _ground(axes, [one for one in rows if one.place == 1 and one.train])
     for i, one in enumerate(rows):
         _row(axes, advice, i, one)
-    axes.set_yticks(range(len(rows)), [one.name for one in rows])
+    name_rows(axes, [one.name for one in rows])
     for label, one in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=_colour(advice, one), fontweight="bold" if _chosen(advice, one) else "normal")
-    axes.set_ylim(len(rows) - 0.4, -0.6)
     return figure
 
 
@@ -94,10 +94,7 @@ def _along(
 def _row(axes: Axes, advice: AdviceRecord, i: int, one: AdvisedPart) -> None:
     colour, values = _colour(advice, one), one.accuracy
     axes.axhline(i, color=RULE, linewidth=0.6, zorder=0)
-    axes.annotate(
-        _beside(advice, one), (1, i), (8, 0), ("axes fraction", "data"), textcoords="offset points",
-        va="center", color=colour, annotation_clip=False, fontsize=_small(),
-    )  # fmt: skip
+    beside(axes, i, _beside(advice, one), colour, 8, fontsize=_small())
     if one.train:
         axes.hlines([i], values.least, values.most, color=colour, linewidth=1.1, gid="band")
         axes.hlines([i], values.seeds_least, values.seeds_most, color=colour, linewidth=5, gid="seeds")

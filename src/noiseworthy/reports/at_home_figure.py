@@ -13,21 +13,9 @@ from noiseworthy._wording import finite, shortened_apart
 from noiseworthy.reports.at_home import MOST_ROWS, NAMES
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.findings import score_name
-from noiseworthy.reports.marks import name_marks
+from noiseworthy.reports.marks import name_marks, name_rows
 from noiseworthy.reports.scales import percent_axis, setting_axis
-from noiseworthy.reports.style import (
-    INK,
-    MUTED,
-    PAPER,
-    PLAN,
-    RULE,
-    TONES,
-    WIDE,
-    drawable,
-    head,
-    new_figure,
-    styled,
-)
+from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_owners import HomePart
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -76,10 +64,8 @@ def _rows(
             linewidths=1.2, zorder=3 + (name == "tuned"), clip_on=False,
         )  # fmt: skip
     names = shortened_apart([record.client_names[i] for i in order])
-    labels = [f"{drawable(name)} ({n:,})" for name, n in zip(names, sizes.tolist(), strict=True)]
-    axes.set_yticks(rows, labels, parse_math=False)
+    name_rows(axes, [f"{name} ({n:,})" for name, n in zip(names, sizes.tolist(), strict=True)])
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     if score_name(record) != "R²":
         percent_axis(axes.xaxis)

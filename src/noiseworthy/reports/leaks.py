@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports.alternatives import Leak, leak_of
+from noiseworthy.reports.marks import name_rows
 from noiseworthy.reports.style import INK, PLAN, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -46,7 +47,6 @@ def _bars(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
             rounded_up(value, 3), (value, place), (5, 0), textcoords="offset points", va="center",
             color=colour, fontweight="bold",
         )  # fmt: skip
-    axes.set_yticks(list(places), names)
+    name_rows(axes, names, below=0.5)
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(bars) - 0.5, -0.6)
     axes.set_xlim(0, 1.12 * max(values))

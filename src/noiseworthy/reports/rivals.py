@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from noiseworthy._wording import finite, number
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
-from noiseworthy.reports.marks import Ink, inks
+from noiseworthy.reports.marks import Ink, beside, inks, name_rows
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord
@@ -66,19 +66,15 @@ def standing(axes: Axes, record: RunRecord, rivals: RivalsPart, point: PointPart
     _across(axes, rivals, point)
     for row, entry in enumerate(entries):
         _row(axes, rivals, entry, row, looks[entry.name])
-    axes.set_yticks(range(len(entries)), [entry.name for entry in entries])
+    name_rows(axes, [entry.name for entry in entries], above=1.3)
     for label, entry in zip(axes.get_yticklabels(), entries, strict=True):
         label.set(color=looks[entry.name].colour, fontweight=_weight(entry.name))
-    axes.set_ylim(len(entries) - 0.4, -1.3)
     _mark_reference(axes, rivals, point)
 
 
 def _row(axes: Axes, rivals: RivalsPart, entry: EntryPart, row: int, look: Ink) -> None:
     axes.axhline(row, color=RULE, linewidth=0.6, zorder=0)
-    axes.annotate(
-        words.with_deviation(rivals, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
-        textcoords="offset points", va="center", fontweight=_weight(entry.name), annotation_clip=False,
-    )  # fmt: skip
+    beside(axes, row, words.with_deviation(rivals, entry), look.colour, fontweight=_weight(entry.name))
     values, mean = finite(getattr(entry, rivals.quantity), np.nan), words.mean_of(rivals, entry)
     rows = np.full(len(values), row)
     axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")

@@ -9,6 +9,7 @@ from noiseworthy._wording import count, number, percent
 from noiseworthy.model.description import Description
 from noiseworthy.reports.at_home import NAMES
 from noiseworthy.reports.html import PAGES
+from noiseworthy.reports.marks import name_rows
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import INK, MUTED, NARROW, PLAN, RULE, head, new_figure, styled, svg
 
@@ -69,9 +70,8 @@ def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
         colour = PLAN if name == "tuned" else INK
         axes.hlines(row, *limits[name], color=colour if name == "tuned" else MUTED, linewidth=2, alpha=0.5)
         axes.scatter([value], [row], 26, colour, zorder=3, linewidths=0)
-    axes.set_yticks(range(len(scores)), [NAMES[name] for name in scores])
+    name_rows(axes, [NAMES[name] for name in scores], 0.5, 0.5)
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(scores) - 0.5, -0.5)
     axes.grid(visible=False)
     axes.grid(axis="x", color=RULE)
     if said.classes is not None:

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from noiseworthy._wording import count
 from noiseworthy.reports.findings import Outcome, over_seeds, score_name
+from noiseworthy.reports.marks import beside
 from noiseworthy.reports.result import beside_usual, compared_by, usual_verdict, written
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import (
@@ -107,10 +108,7 @@ def _row(axes: Axes, row: int, name: str, colour: str) -> None:
 
 def _mark(axes: Axes, row: int, outcome: Outcome | None, colour: str, write) -> None:
     said = "diverged" if outcome is None else write(outcome.mean)
-    axes.annotate(
-        said, (1, row), (6, 0), ("axes fraction", "data"), textcoords="offset points", va="center",
-        color=colour, fontweight="bold" if colour == PLAN else "normal", annotation_clip=False,
-    )  # fmt: skip
+    beside(axes, row, said, colour, fontweight="bold" if colour == PLAN else "normal")
     if outcome is None or not np.isfinite(outcome.mean):
         return
     mean = float(np.clip(outcome.mean, *axes.get_xlim()))
