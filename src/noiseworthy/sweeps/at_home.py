@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import jax, jnp
 from noiseworthy.home.base import AtHome
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, PUBLISHED, SHARED, merits_at_home, overall_score
+from noiseworthy.home.candidates import ALONE, BEST, CANDIDATES, PUBLISHED, SHARED
+from noiseworthy.home.owners import merits_at_home, overall_score
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.registry import make
 from noiseworthy.studies.at_home import counted_once, delivers_to_owners

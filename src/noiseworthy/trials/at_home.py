@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.home.base import AtHome as Making
 from noiseworthy.home.base import Real
-from noiseworthy.home.candidates import own_model, shared_model, tuned_model
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED
+from noiseworthy.home.candidates import ALONE, BEST, CANDIDATES, SHARED, own_model, tuned_model
 from noiseworthy.home.scores import merits
 from noiseworthy.plans.plan import Plan
 from noiseworthy.trials.bench import Bench, Candidate
@@ -47,7 +46,7 @@ class _Trial(NamedTuple):
 _OF_LINEAR = _Trial(5, 3, 2, CANDIDATES)
 _OF_NETWORKS = _Trial(3, 0, 2, {
     ALONE: partial(own_model, tried=OWN_EPOCHS),
-    SHARED: shared_model,
+    SHARED: CANDIDATES[SHARED],
     BEST: partial(tuned_model, tried=TUNED_EPOCHS),
 })  # fmt: skip
 
@@ -121,7 +120,7 @@ class AtHome:
             "best": self.best,
             "shares": self.shares.tolist(),
             "gaining": int(self.gainers.sum()),
-            "changes": [one.as_dict() for one in self.changes],
+            "changes": [one._asdict() for one in self.changes],
             "planned_for": self.planned_for,
         }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -37,10 +37,6 @@ class Otherwise(NamedTuple):
     way: Way
     value: float
     gain: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return self._asdict()
 
 
 def otherwise(bench: Bench, space: Space, winner: Candidate, enough: float) -> tuple[Otherwise, ...]:
