@@ -156,7 +156,9 @@ def advice_panel(record: dict[str, Any] | AdviceRecord) -> Group:
     parts = [Text(advice.recommendation, style="bold")]
     parts += [Text(line) for line in advice.remarks]
     parts += [Text(f"! {line}", style="yellow") for line in advice.warnings]
-    return Group(panel("advice", *parts), _table(advice), *_details(advice))
+    beside = [f"{one['algorithm']}: {one['plan']}" for one in plans(advice)]
+    beside += [f"without {one.name}: {one.reason}" for one in advice.left_out]
+    return Group(panel("advice", *parts), _table(advice), *(Text(line, style="dim") for line in beside))
 
 
 _COLUMNS = ("place", "algorithm", "reaches", "loss", "epsilon", "of one", "uploads", "sends")
@@ -174,12 +176,6 @@ def _table(advice: AdviceRecord) -> Table:
         shown["reaches"] = shown["reaches"] if one.train else "–"
         table.add_row(*(shown[name] for name in _COLUMNS), style=CHOSEN if chosen else None)
     return table
-
-
-def _details(advice: AdviceRecord) -> list[Text]:
-    """What the table has no room for: plans, and who is left out."""
-    lines = [Text(f"{one['algorithm']}: {one['plan']}", style="dim") for one in plans(advice)]
-    return lines + [Text(f"without {one.name}: {one.reason}", style="dim") for one in advice.left_out]
 
 
 # What it claims about privacy -------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, WIDE
 from noiseworthy.studies.typed_owners import HomePart
 from noiseworthy.studies.typed_record import RunRecord
 
+Whole = NDArray[np.int64]
 LOOKS = {"alone": ("s", TONES[4], PAPER), "shared": ("o", TONES[0], PAPER), "tuned": ("o", PLAN, PLAN)}
 """Marker, edge and face of each candidate."""
 SIZES = {"alone": 58, "shared": 32, "tuned": 16}
@@ -44,9 +45,7 @@ def home_figure(record: RunRecord) -> Figure | None:
     return figure
 
 
-def _rows(
-    axes: Axes, record: RunRecord, home: HomePart, order: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> None:
+def _rows(axes: Axes, record: RunRecord, home: HomePart, order: Whole, sizes: Whole) -> None:
     """A row for each owner."""
     rows = np.arange(len(order))
     head(axes, f"Test {score_name(record)} of each owner", "", "")
@@ -72,9 +71,7 @@ def _rows(
     axes.set_xlabel("in brackets: records that an owner learns from")
 
 
-def _gains(
-    axes: Axes, record: RunRecord, home: HomePart, order: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> None:
+def _gains(axes: Axes, record: RunRecord, home: HomePart, order: Whole, sizes: Whole) -> None:
     """Gains of tuned over alone, by records."""
     chosen = evenly_chosen(len(order))
     order, sizes = order[chosen], sizes[chosen]

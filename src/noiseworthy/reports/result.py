@@ -150,10 +150,8 @@ def beside_usual(record: RunRecord, compare: ComparePart) -> list[tuple[str, Out
 
 def setting_words(one: UsualPart) -> str:
     """Who takes it, and what it is."""
-    return (
-        f"{one.name}, {count(one.rounds, 'round')}, clip {number(one.clip_norm)}, step "
-        f"{number(one.step_size)}"
-    )
+    taken = f"{count(one.rounds, 'round')}, clip {number(one.clip_norm)}, step {number(one.step_size)}"
+    return f"{one.name}, {taken}"
 
 
 # Every number, and what it is ---------------------------------------------------------------------------

@@ -15,12 +15,10 @@ from noiseworthy.reports.style import INK, MUTED, NARROW, PLAN, RULE, head, new_
 
 FILE = "tuned.html"
 Scores = dict[str, float]
-Limits = dict[str, tuple[float, float]]
+Ends = dict[str, tuple[float, float]]
 
 
-def page_of(
-    said: Description, records: int, tests: int, scores: Scores, limits: Limits, gains: Limits
-) -> str:
+def page_of(said: Description, records: int, tests: int, scores: Scores, limits: Ends, gains: Ends) -> str:
     """The page, which loads nothing over the network.
 
     Args:
@@ -43,7 +41,7 @@ def page_of(
     )
 
 
-def finding(said: Description, scores: Scores, gains: Limits) -> str:
+def finding(said: Description, scores: Scores, gains: Ends) -> str:
     """The three scores in a sentence without its full stop; whether those of the same records differ."""
     told = ", ".join(f"{NAMES[name]} {unit(said)}{_written(said, value)}" for name, value in scores.items())
     others = " and ".join(NAMES[name] for name, (low, high) in gains.items() if low > 0 or high < 0)
@@ -51,7 +49,7 @@ def finding(said: Description, scores: Scores, gains: Limits) -> str:
     return f"{told[0].upper()}{told[1:]}: {chance}"
 
 
-def rows(said: Description, scores: Scores, limits: Limits) -> list[dict[str, str]]:
+def rows(said: Description, scores: Scores, limits: Ends) -> list[dict[str, str]]:
     """A row for each candidate."""
     return [
         {"model": NAMES[name], _name(said): _written(said, value), "95 % limits": _ends(said, limits[name])}
@@ -60,7 +58,7 @@ def rows(said: Description, scores: Scores, limits: Limits) -> list[dict[str, st
 
 
 @styled
-def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
+def scores_figure(said: Description, scores: Scores, limits: Ends) -> Figure:
     """A dot with its limits for each candidate."""
     figure = new_figure(NARROW, 1.9)
     axes = figure.subplots()
