@@ -1,5 +1,6 @@
 """Whether a sample follows a stated law: statistics with power, each with a stated false-alarm rate."""
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.integrate import quad
 
+from noiseworthy.errors import UserError
 from noiseworthy.privacy.mechanisms import Family, Law, law_of
 
 FALSE_ALARM = 1e-6
@@ -37,8 +39,7 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
         "mean": sample.mean() / np.sqrt(second / n),
         "variance": (square.mean() - second) / np.sqrt((fourth - second**2) / n),
         "skewness": (square * sample).mean() / np.sqrt(sixth / n),
-        "fourth moment": (square**2).mean() / np.sqrt((eighth - fourth**2) / n)
-        - fourth / np.sqrt((eighth - fourth**2) / n),
+        "fourth moment": ((square**2).mean() - fourth) / np.sqrt((eighth - fourth**2) / n),
     }
     bins = law.ppf(np.linspace(0, 1, _BINS + 1))
     beyond = int(np.sum(np.abs(sample) > law.isf(5e-4)))
@@ -60,3 +61,12 @@ def assert_follows(sample: NDArray[np.float64], family: Family, what: str) -> No
     """Fail where a statistic says that a sample does not follow the law of unit scale."""
     for name, p in p_values(np.asarray(sample, np.float64), family).items():
         assert p > FALSE_ALARM, f"{what}: {name} does not fit {family} noise of planned size (p = {p:.1e})"
+
+
+def assert_refused(call: Callable[[], object], what: object) -> None:
+    """Fail where a call is answered, and not refused by an error for users."""
+    try:
+        answer = call()
+    except UserError:
+        return
+    raise AssertionError(f"{what} is answered by {answer} and not refused by an error for users")

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.errors import UserError
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import ASSURANCES, LIMIT, Noise
-from noiseworthy.testing.laws import FALSE_ALARM, assert_follows
+from noiseworthy.testing.laws import assert_follows, assert_refused
 
 _DRAWS = 40_000
 _SEEDS = {"seed", "key", "rng", "generator", "random_state"}
@@ -60,7 +59,7 @@ class NoiseConformance:
         """Floats, NaN among them, lists, and totals beyond 2^53 leave no client."""
         totals: list[Any] = [np.array([0.5]), np.array([np.nan]), [1, 2], np.array([LIMIT + 1])]
         for total in totals:
-            _refused(lambda total=total: self.noise(4.0).added_to(total), f"a total of {type(total)}")
+            assert_refused(lambda total=total: self.noise(4.0).added_to(total), f"a total of {type(total)}")
 
     def test_it_takes_no_seed_unless_it_is_a_simulation(self):
         """What can be repeated can be subtracted."""
@@ -117,17 +116,6 @@ def _within(steps: NDArray[np.int64], norm: Norm, bound: Fraction) -> bool:
     if norm == "l1":
         return sum(map(abs, whole)) <= bound
     return sum(step * step for step in whole) <= bound * bound
-
-
-def _refused(call, what: str) -> None:
-    try:
-        call()
-    except UserError:
-        return
-    raise AssertionError(f"{what} is not refused by an error for users")
-
-
-__all__ = ["FALSE_ALARM", "ClipConformance", "NoiseConformance"]
 
 
 def adversarial(features: int) -> NDArray[np.float64]:
