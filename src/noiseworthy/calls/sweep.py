@@ -155,11 +155,7 @@ def _mark(study: Study) -> str:
 
 
 def _done(folder: Path, study: Study) -> RunFolder | None:
-    """The run of a variant where its folder holds it whole.
-
-    Raises:
-        ResumeError: another study, other seeds, or records that were changed since.
-    """
+    """The run of a variant where its folder holds it whole, of the same study, seeds and records."""
     if not folder.exists():
         return None
     if _kept(folder) != _mark(study):
@@ -211,11 +207,7 @@ def _table(chosen: Sequence[Variant], done: Sequence[RunFolder | None], why: Seq
 
 
 def _save(made: Sweep, reached: Sequence[Reached]) -> None:
-    """Write the table and the figure.
-
-    Raises:
-        DataError: a folder that cannot be written to.
-    """
+    """Write the table and the figure."""
     figure = sweep_figure(reached)
     with writing(f"folder {made.folder}"):
         made.folder.mkdir(parents=True, exist_ok=True)

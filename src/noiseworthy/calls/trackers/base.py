@@ -18,7 +18,10 @@ Scores = dict[str, float]
 class Tracker(Callback):
     """A callback that notes curves once, however often it is told of them; products say how."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str = "", extra: str = "") -> None:
+        """Refuse, with a `ConfigError`, to go on without a package, which an extra of noiseworthy brings."""
+        if package and find_spec(package) is None:
+            raise ConfigError(f"{package} is not installed; pip install 'noiseworthy[{extra}]'")
         self._noted = -1
         self._begun = False
 
@@ -100,16 +103,6 @@ def summary_of(run: RunFolder) -> Scores:
     row = row_of(run)
     ended = {f"final_{name}": row[name] for name in ("accuracy", "accuracy_std", "loss", "uploads")}
     return _finite({**ended, "spent_epsilon": float(run.clients.spent_epsilon.max())})
-
-
-def check_installed(package: str, extra: str) -> None:
-    """Refuse to go on without a product.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    if find_spec(package) is None:
-        raise ConfigError(f"{package} is not installed; pip install 'noiseworthy[{extra}]'")
 
 
 def _finite(scores: Scores) -> Scores:

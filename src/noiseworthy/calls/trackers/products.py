@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from noiseworthy.calls.trackers.base import Scores, Settings, Tracker, check_installed
+from noiseworthy.calls.trackers.base import Scores, Settings, Tracker
 
 
 class MLflow(Tracker):
@@ -19,8 +19,7 @@ class MLflow(Tracker):
     """
 
     def __init__(self, experiment: str = "noiseworthy", tracking_uri: str | None = None):
-        check_installed("mlflow", "mlflow")
-        super().__init__()
+        super().__init__("mlflow", "mlflow")
         self._experiment, self._uri = experiment, tracking_uri
         self._client: Any = None
         self._run = ""
@@ -62,8 +61,7 @@ class TensorBoard(Tracker):
     """
 
     def __init__(self, folder: Path | str | None = None):
-        check_installed("tensorboardX", "tensorboard")
-        super().__init__()
+        super().__init__("tensorboardX", "tensorboard")
         self._folder = folder
         self._writer: Any = None
 
@@ -102,8 +100,7 @@ class WeightsAndBiases(Tracker):
     def __init__(
         self, project: str = "noiseworthy", mode: Literal["online", "offline", "disabled"] | None = None
     ):
-        check_installed("wandb", "wandb")
-        super().__init__()
+        super().__init__("wandb", "wandb")
         self._project, self._mode = project, mode
         self._run: Any = None
 
