@@ -22,7 +22,6 @@ from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.statistics import errors_of, family_free_epsilon, least_advantage
 from noiseworthy.audit.targets import Target
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.mechanisms import Law
 
 Progress = Callable[[float], None]
 _NUMBERS = 6_000_000
@@ -143,7 +142,8 @@ def _seeds(seed: int, done: int, batch: int) -> list[int]:
 
 def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
     """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
-    ratio = _log_ratio(seen, target.release.mechanism.law)
+    absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
+    ratio = target.release.mechanism.law.analysis.log_ratio(absent, present)
     if (rate := target.release.sampling_rate) < 1:
         # whether the record was in the batch is not known: the likelihood is the mean over both
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
@@ -152,12 +152,6 @@ def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
         (np.ones(uploads), (np.arange(uploads), seen.clients.ravel())), shape=(uploads, seen.worlds.shape[1])
     )
     return ratio.reshape(len(ratio), -1) @ whose
-
-
-def _log_ratio(seen: Observations, law: Law) -> NDArray[np.float64]:
-    """Of each upload, shape (S, T, b), as if a sampled record were in its batch."""
-    absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
-    return law.analysis.log_ratio(absent, present)
 
 
 @dataclass(frozen=True)

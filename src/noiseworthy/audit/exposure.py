@@ -46,21 +46,16 @@ def exposure_of(seen: Observations, target: Target) -> Exposure:
         target: of that twin.
     """
     parts = _parts(seen, target)
-    return Exposure(parts, _epsilon(target, parts))
+    made = Exposure(parts, np.zeros(len(parts)))
+    if (asked := made.asked).size:
+        family = family_of(target, tuple(parts[i] for i in asked))
+        made.epsilon[asked] = family.epsilon(1.0, target.delta[asked])
+    return made
 
 
 def family_of(target: Target, parts: tuple[Parts, ...]) -> Family:
     """The family of noise of a training, at the ratios of some of its clients."""
     return family_at(target.release.mechanism.law, parts, target.release.sampling_rate)
-
-
-def _epsilon(target: Target, parts: tuple[Parts, ...]) -> NDArray[np.float64]:
-    asked = np.flatnonzero([bool(one) for one in parts])
-    epsilon = np.zeros(len(parts))
-    if asked.size:
-        family = family_of(target, tuple(parts[i] for i in asked))
-        epsilon[asked] = family.epsilon(1.0, target.delta[asked])
-    return epsilon
 
 
 def _parts(seen: Observations, target: Target) -> tuple[Parts, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field
 from scipy.special import log_softmax
 
 from noiseworthy._tables import Table
+from noiseworthy._validate import Real
 
 LEAST, MOST = 1 / 64, 64.0
 """Scales that are looked at."""
@@ -35,7 +36,7 @@ class Calibration(Table):
     error: float
 
 
-def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None = None) -> float:
+def best_scale(z: ArrayLike, y: ArrayLike, weights: Real | None = None) -> float:
     """The scale at which the log loss of labelled records is least.
 
     Args:
@@ -49,7 +50,9 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
 
     Source: Guo et al., On calibration of modern neural networks (2017), temperature scaling.
     """
-    outputs, true = two_columns(np.asarray(z, np.float64)), np.asarray(y)
+    outputs, true = np.asarray(z, np.float64), np.asarray(y)
+    if outputs.shape[1] == 1:
+        outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=1)
     each = np.arange(len(true))
 
     def loss(log_scale: float) -> float:
@@ -64,14 +67,7 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
     return float(np.clip(np.exp(found.x), LEAST, MOST))
 
 
-def two_columns(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log odds as outputs of two classes; others as they are."""
-    return np.concatenate([np.zeros_like(z), z], axis=1) if z.shape[1] == 1 else z
-
-
-def crossed_scales(
-    z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def crossed_scales(z: ArrayLike, y: ArrayLike, weights: Real | None = None) -> Real:
     """For every record the scale that the other half of the records has, shape (n,), by turns.
 
     Scores of a model with them are of records that its scale was not found on.
