@@ -126,9 +126,7 @@ class PublicFacts:
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
         resources, trust = problem.resources and problem.resources.of_some(kept), problem.trust
         # rounded up, so that a trial has no less noise than the federation would
-        fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
-        trust = replace(trust, **fewer)
-        sizes = problem.sizes[kept]
-        return replace(
-            self, problem=replace(problem, sizes=sizes, budget=few, resources=resources, trust=trust)
-        )
+        away = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
+        trust = replace(trust, **away)
+        fewer = {"sizes": problem.sizes[kept], "budget": few, "resources": resources, "trust": trust}
+        return replace(self, problem=replace(problem, **fewer))

@@ -154,9 +154,8 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
     if found.result.unfinished:
         notes.append("Warning: the time for planning ran out; the plan is the best setting found until then.")
     if found.result.spread > SPREAD_WARNING:
-        where = (
-            "the public data sets disagree; on one of them" if len(found.sources) > 1 else "on public data"
-        )
+        several = len(found.sources) > 1
+        where = "the public data sets disagree; on one of them" if several else "on public data"
         notes.append(
             f"Warning: {where} this choice {_loses(found)}. Name public data closer to yours under "
             "[planning] public."
