@@ -18,7 +18,7 @@ from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import svg, write_png
 from noiseworthy.reports.tables import CHOSEN, WIDTH, panel, ruled
-from noiseworthy.sweeps.advice_words import band, written
+from noiseworthy.sweeps.advice_words import ends, written
 from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart
 
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
@@ -86,18 +86,13 @@ def rows(advice: AdviceRecord) -> list[dict[str, str]]:
             "algorithm": one.name,
             "place": str(one.place),
             "reaches": written(advice.score, one.accuracy.mean) if one.train else "do not train",
-            "over data sets and seeds": band(advice, one).removesuffix(" over data sets and seeds"),
-            "over seeds": _over_seeds(advice, one),
+            "over data sets and seeds": ends(advice, one.accuracy.least, one.accuracy.most),
+            "over seeds": ends(advice, one.accuracy.seeds_least, one.accuracy.seeds_most),
             "loss": f"{one.loss.mean:.3f} ± {number(one.loss.standard_error, 2)}",
             "spread": percent(one.spread),
         }
         for one in advice.algorithms
     ]
-
-
-def _over_seeds(advice: AdviceRecord, one: AdvisedPart) -> str:
-    least, most = (written(advice.score, getattr(one.accuracy, end)) for end in ("seeds_least", "seeds_most"))
-    return f"{least.removesuffix(' %')} to {most}"
 
 
 def prices(advice: AdviceRecord) -> list[dict[str, str]]:
