@@ -366,14 +366,12 @@ def _works(bench: Bench, space: Space, tried: Sequence[Candidate], factor: int, 
     return bool(_crowded(bench, space, leaders, factor, seeds).min() <= WORKS)
 
 
-def _crowded(
-    bench: Bench, space: Space, candidates: Sequence[Candidate], factor: int, seeds: Sequence[int]
-) -> Real:
+def _crowded(bench: Bench, space: Space, few: Sequence[Candidate], factor: int, seeds: Sequence[int]) -> Real:
     """Mean losses of candidates with `factor` times as many clients, shape (candidates,)."""
 
     def on(proxy: Proxy) -> Real:
-        plans = [bench.plan(space, candidate, proxy) for candidate in candidates]
+        plans = [bench.plan(space, candidate, proxy) for candidate in few]
         crowd = replace(proxy, noise_factor=proxy.noise_factor / np.sqrt(factor))
         return np.minimum(voted(crowd, plans, seeds), CAP).mean(axis=1)
 
-    return np.mean(on_each(bench.proxies(candidates[0].treatment), on), axis=0)
+    return np.mean(on_each(bench.proxies(few[0].treatment), on), axis=0)

@@ -82,12 +82,8 @@ def plan_by_trial(
     Where compiled programs are kept, races are too: the same race again is read from the cache.
 
     Args:
-        bench: public facts of the private federation, and its proxies.
-        space: the algorithm and what the user has fixed.
+        bench, space, seeds, deadline, on_progress: as `race`.
         treatments: of records, to choose from; None keeps what the study says.
-        seeds: noise seeds of the final.
-        deadline: after which the best setting so far is taken.
-        on_progress: told the share of the work that is done.
 
     Returns:
         A `TrialPlan`, a function of public inputs alone.
