@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from noiseworthy._validate import Real
 from noiseworthy.audit.canaries import PRESENT, Twin
 from noiseworthy.audit.exposure import Exposure, exposure_of, family_of
 from noiseworthy.audit.families import Family, GaussianFamily, largest_rejected
@@ -24,6 +25,7 @@ from noiseworthy.audit.targets import Target
 from noiseworthy.errors import InvalidInput
 
 Progress = Callable[[float], None]
+Whole = NDArray[np.int64]
 _NUMBERS = 6_000_000
 """Numbers that a batch of trainings may write down at once."""
 _MOST_TRAININGS = 1_000
@@ -45,9 +47,9 @@ class Trials:
         seconds: that the trials took.
     """
 
-    present: NDArray[np.float64]
-    absent: NDArray[np.float64]
-    subjects: NDArray[np.int64]
+    present: Real
+    absent: Real
+    subjects: Whole
     family: Family
     seconds: float
 
@@ -108,18 +110,14 @@ def _observed(twin: Twin, batch: int, seed: int, number: int, beyond: int) -> Ob
     return made.in_sums(twin.target.release, twin.target.survivors - beyond)
 
 
-def _attacked(
-    target: Target, subjects: NDArray[np.int64], batch: int, seed: int, number: int
-) -> NDArray[np.int64]:
+def _attacked(target: Target, subjects: Whole, batch: int, seed: int, number: int) -> Whole:
     """Clients under attack in each training: all, or one that is drawn, where a sum shows several at once."""
     if target.apart:
         return np.broadcast_to(subjects, (batch, len(subjects)))
     return np.random.default_rng([seed, 0x5B, number]).choice(subjects, (batch, 1))
 
 
-def _judged(
-    seen: Observations, target: Target, attacked: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _judged(seen: Observations, target: Target, attacked: Whole) -> tuple[Real, NDArray[np.bool_]]:
     """Scores of the clients under attack, and whether the canary was present."""
     pick = partial(np.take_along_axis, indices=attacked, axis=1)
     return pick(scores(seen, target)), pick(seen.worlds) == PRESENT
@@ -140,7 +138,7 @@ def _seeds(seed: int, done: int, batch: int) -> list[int]:
     return [(start + done + i) % 2**32 for i in range(batch)]
 
 
-def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
+def scores(seen: Observations, target: Target) -> Real:
     """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
     absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
     ratio = target.release.mechanism.law.analysis.log_ratio(absent, present)
@@ -167,11 +165,11 @@ class Bound:
 
     confidence: float
     scale: float
-    epsilon: NDArray[np.float64]
+    epsilon: Real
     family_free: float
 
 
-def bound(trials: Trials, delta: NDArray[np.float64], confidence: float) -> Bound:
+def bound(trials: Trials, delta: Real, confidence: float) -> Bound:
     """Lower limits on epsilon from the scores of an attack.
 
     Args:
@@ -189,7 +187,7 @@ def bound(trials: Trials, delta: NDArray[np.float64], confidence: float) -> Boun
     return Bound(confidence, scale, epsilon, free)
 
 
-def _subjects(exposure: Exposure, target: Target) -> tuple[NDArray[np.int64], Family]:
+def _subjects(exposure: Exposure, target: Target) -> tuple[Whole, Family]:
     """Whom to attack, and their family: all clients, or those of the kinds that are exposed most.
 
     The choice reads noiseless means alone, so that it spoils no limit.

@@ -60,8 +60,7 @@ def family_of(target: Target, parts: tuple[Parts, ...]) -> Family:
 
 def _parts(seen: Observations, target: Target) -> tuple[Parts, ...]:
     """Uploads of every client by how far the canary moves them, in the norm of the noise."""
-    order = target.release.mechanism.law.order
-    ratios = np.linalg.norm(seen.shifts[0], ord=order, axis=2)
+    ratios = np.linalg.norm(seen.shifts[0], ord=target.release.mechanism.law.order, axis=2)
     moved = [ratios[(seen.clients == client) & (ratios > 0)] for client in range(seen.worlds.shape[1])]
     return tuple(_counted(one) for one in moved)
 
