@@ -122,17 +122,15 @@ def sweep(
 
 
 class _Told(Callback):
-    """How far a variant is, half of it planning, as a share of all variants."""
+    """How far a variant is as a share of all: planning is its first half, training the other."""
 
     def __init__(self, on_progress: OnVariant, before: int, of: int, what: str):
         self._tell = lambda done: on_progress((before + done) / of, what)
 
     def on_planning(self, done: float) -> None:
-        """Up to a half of the variant."""
         self._tell(done / 2)
 
     def on_rounds(self, done: float) -> None:
-        """The other half."""
         self._tell((1 + done) / 2)
 
 

@@ -74,7 +74,6 @@ class _Rate(ProgressColumn):
     """Units per second."""
 
     def render(self, task: Task) -> Text:
-        """The speed so far."""
         speed = task.finished_speed or task.speed
         unit = task.fields["unit"]
         return Text("" if not speed or unit == "%" else f"{speed:.0f} {unit}/s", style="cyan")

@@ -154,8 +154,7 @@ def compare(
     """
     check_same_sizes(plan.problem, federation)
     seeds, (grid, usual) = study.compare.seeds, fixed_settings(plan, task, study)
-    shards = Shards.load(federation, task)
-    start = untrained_loss(task, shards)
+    start = untrained_loss(task, Shards.load(federation, task))
     plans = [*grid, *(setting for _, setting in usual), *([plan] if plan.train else [])]
     cells = run_grid(plans, federation, task, seeds, on_progress)
     untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))

@@ -187,7 +187,6 @@ def _on(proxy: Proxy, plan: Plan | None, places: NDArray[np.int64], tried: _Tria
     for number, theta in enumerate(thetas):
         for j, site in enumerate(sites(proxy.facts, records, places, seed_of(number))):
             for i, made in enumerate(tried.candidates.values()):
-                model = made(task, theta, site.own, number)
-                each = merits(task, model, site.x, site.y, variance)
+                each = merits(task, made(task, theta, site.own, number), site.x, site.y, variance)
                 scores[number, i, j] = np.nan_to_num(np.average(each, weights=site.counts))
     return scores.mean(axis=0)

@@ -43,10 +43,8 @@ def dealt(facts: PublicFacts, records: Records, seed: int, most: int = RECORDS) 
     rng = np.random.default_rng(seed)
     if (stood_for := real_owners(facts, records, seed, rng)) is not None:
         parts = [np.resize(rng.permutation(own), int(n)) for own, n in zip(stood_for, few, strict=True)]
-        owners, test = (
-            [(records.x[part], records.y[part]) for part in parts],
-            (records.test_x, records.test_y),
-        )
+        owners = [(records.x[part], records.y[part]) for part in parts]
+        test = records.test_x, records.test_y
         return Federation.from_clients(owners, test=test, classes=records.classes, name=records.name)
     settings = _scaled_settings(facts, records.classes)
     rule = "iid" if records.classes is None or facts.partition == OWNERS else facts.partition
