@@ -43,6 +43,11 @@ class Leak:
     noise: float
     printed_noise: float
 
+    @property
+    def factor(self) -> float:
+        """How many times the budget the printed noise spends."""
+        return self.printed / self.budget
+
 
 def leak_of(plan: PlanPart) -> Leak | None:
     """The leak of the printed noise; None where a plan does not tell it."""
@@ -76,7 +81,7 @@ def leak_caption(record: RunRecord) -> str:
     plan, leak = record.plan, leak_of(record.plan)
     if leak is None:
         return ""
-    times = f"{number(leak.printed / leak.budget, 2)} times the budget of {rounded_up(leak.budget, 6)}"
+    times = f"{number(leak.factor, 2)} times the budget of {rounded_up(leak.budget, 6)}"
     faults = "; ".join(faults_of_printed(plan))
     return (
         f"The noise that the paper prints would have leaked epsilon {rounded_up(leak.printed)}, {times} "
