@@ -10,24 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from noiseworthy._wording import count
+from noiseworthy.reports import style
 from noiseworthy.reports.findings import Outcome, over_seeds, score_name
 from noiseworthy.reports.marks import beside
 from noiseworthy.reports.result import beside_usual, compared_by, usual_verdict, written
 from noiseworthy.reports.scales import percent_axis
-from noiseworthy.reports.style import (
-    INK,
-    MUTED,
-    NARROW,
-    ON_PAPER,
-    PAPER,
-    PLAN,
-    RULE,
-    TONES,
-    head,
-    new_figure,
-    small,
-    styled,
-)
+from noiseworthy.reports.style import INK, MUTED, NARROW, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart
@@ -102,7 +90,7 @@ def _row(axes: Axes, row: int, name: str, colour: str) -> None:
     axes.annotate(
         name, (0, row), (0, 4), ("axes fraction", "data"), textcoords="offset points", va="bottom",
         color=PLAN if colour == PLAN else INK, fontweight="bold" if colour == PLAN else "normal",
-        fontsize=small(), annotation_clip=False, bbox=ON_PAPER,
+        fontsize=style.small(), annotation_clip=False, bbox=style.ON_PAPER,
     )  # fmt: skip
 
 

@@ -26,16 +26,8 @@ from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues, SettingPart
 from noiseworthy.tasks.qualities import score_of
-from noiseworthy.trials.advisor import (
-    CAP,
-    Entry,
-    LeftOut,
-    Progress,
-    clients_that_work,
-    ranking,
-    recommended,
-    side_by_side,
-)
+from noiseworthy.trials import advisor as trials
+from noiseworthy.trials.advisor import CAP, Entry, LeftOut, Progress
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.crossovers import Outlook, outlook
@@ -170,18 +162,18 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     bench = open_bench(prepared, for_owners=by_tuning(prepared))
     # not against a mean that clients tell: few algorithms can, and no study states it
     kinds = [one for one in treatments_of(prepared, bench) if one is None or not one.centred]
-    entries, refused = side_by_side(
+    entries, refused = trials.side_by_side(
         bench, [space_of(replace(prepared, study=one)) for one in studies], kinds,
         seeds=planning.seeds, seconds=seconds * (1 - _OUTLOOK), on_progress=on_progress,
     )  # fmt: skip
-    ranked = ranking(entries)
-    chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
+    ranked = trials.ranking(entries)
+    chosen = trials.recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
     by_name, best = {one.algorithm.name: one for one in studies}, ranked[0][1]
     treatment = best.found.result.winner.treatment
     return Advice(
         tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranked),
         (*left_out, *refused), None if chosen is None else chosen.name, bench.facts.problem.n_clients,
-        None if chosen else clients_that_work(bench, best.space, treatment, seeds=planning.seeds),
+        None if chosen else trials.clients_that_work(bench, best.space, treatment, seeds=planning.seeds),
         bench.sources, *_named(bench.facts),
         None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
         "" if chosen is None else _for_owners(prepared, bench, chosen),

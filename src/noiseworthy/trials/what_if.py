@@ -21,12 +21,10 @@ from noiseworthy.privacy.trust import TRUST_MODELS, Trust
 from noiseworthy.trials.fitted_bound import FittedBound
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
 
-EPSILONS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
-"""Budgets, times the study's: 1/8 to 8."""
+EPSILONS = COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
+"""Budgets, times the study's, and resources, or uploads per client, times the plan's: 1/8 to 8."""
 CLIENTS = tuple(float(2 ** (j / 2)) for j in range(-4, 9))
 """Numbers of clients, times the study's: 1/4 to 16."""
-COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
-"""Resources, or uploads per client, times those of the plan."""
 _PLACES = 16
 """Numbers of rounds that are compared."""
 _SLACK = 1e-6
