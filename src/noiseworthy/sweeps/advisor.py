@@ -27,7 +27,7 @@ from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues, SettingPart
 from noiseworthy.tasks.qualities import score_of
 from noiseworthy.trials import advisor as trials
-from noiseworthy.trials.advisor import CAP, Entry, LeftOut, Progress
+from noiseworthy.trials.advisor import CAP, Entry, LeftOut, Progress, ranking, recommended, side_by_side
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.crossovers import Outlook, outlook
@@ -162,12 +162,12 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     bench = open_bench(prepared, for_owners=by_tuning(prepared))
     # not against a mean that clients tell: few algorithms can, and no study states it
     kinds = [one for one in treatments_of(prepared, bench) if one is None or not one.centred]
-    entries, refused = trials.side_by_side(
+    entries, refused = side_by_side(
         bench, [space_of(replace(prepared, study=one)) for one in studies], kinds,
         seeds=planning.seeds, seconds=seconds * (1 - _OUTLOOK), on_progress=on_progress,
     )  # fmt: skip
-    ranked = trials.ranking(entries)
-    chosen = trials.recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
+    ranked = ranking(entries)
+    chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
     by_name, best = {one.algorithm.name: one for one in studies}, ranked[0][1]
     treatment = best.found.result.winner.treatment
     return Advice(
