@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from noiseworthy._wording import finite, number
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, beside, inks, name_rows
-from noiseworthy.reports.scales import percent_axis
+from noiseworthy.reports.scales import free_limits, percent_axis
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import EntryPart, PointPart, RivalsPart
@@ -20,8 +20,6 @@ _ROW, _AROUND = 0.3, 1.25
 """Inches of a row of dots, and of everything around the rows."""
 _PANEL = 3.1
 """Inches of a row of panels."""
-_FREE = 0.05
-"""Share of the width that is left free on both sides of the dots."""
 _WIDE = 20.0
 """Losses that are further apart are on a logarithmic axis."""
 
@@ -108,9 +106,7 @@ def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.2, high * 1.2)
         return
-    room = _FREE * (high - low or 1.0)
-    axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    free_limits(axes, low, high, free=0.05, ticks=3)
     if rivals.quantity == "accuracy":
         percent_axis(axes.xaxis)
 

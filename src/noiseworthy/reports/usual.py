@@ -7,14 +7,13 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from noiseworthy._wording import count
 from noiseworthy.reports import style
 from noiseworthy.reports.findings import Outcome, over_seeds, score_name
 from noiseworthy.reports.marks import beside
 from noiseworthy.reports.result import beside_usual, compared_by, usual_verdict, written
-from noiseworthy.reports.scales import percent_axis
+from noiseworthy.reports.scales import free_limits, percent_axis
 from noiseworthy.reports.style import INK, MUTED, NARROW, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
@@ -22,8 +21,6 @@ from noiseworthy.studies.typed_sweeps import ComparePart
 
 _ROW, _AROUND = 0.44, 1.15
 """Inches of a row, and of everything around the rows."""
-_FREE = 0.06
-"""Share of the width that is left free beside losses."""
 
 
 @styled
@@ -80,9 +77,7 @@ def _limits(axes: Axes, record: RunRecord, what: Quantity, outcomes: list[Outcom
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     if what == "accuracy":
         low = max(low, -1.0)
-    room = _FREE * (high - low or 1.0)
-    axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    free_limits(axes, low, high, free=0.06, ticks=5)
 
 
 def _row(axes: Axes, row: int, name: str, colour: str) -> None:
