@@ -112,10 +112,9 @@ class AtHome:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, as records keep it."""
-        scores = {name: each.tolist() for name, each in self.scores.items()}
         return {
             "records": self.records.tolist(),
-            **scores,
+            **{name: each.tolist() for name, each in self.scores.items()},
             "gains": self.gains.tolist(),
             "best": self.best,
             "shares": self.shares.tolist(),

@@ -95,17 +95,14 @@ def _written(result: Result) -> dict[str, Any]:
 
 
 def _read(values: dict[str, Any]) -> Result:
-    treatment = values["treatment"] and _treatment(values["treatment"])
+    kept = values["treatment"]
+    treatment = kept and Treatment(**{**kept, "reference": tuple(kept["reference"])})
     known = (values[name] for name in Scores._fields)
     scores = Scores._make(None if one is None else np.array(one, float) for one in known)
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
     frontier = tuple(Price(int(uploads), float(part)) for uploads, part in values["frontier"])
     return Result(winner, float(values["spread"]), lost, scores, int(values["trainings"]), False, frontier)
-
-
-def _treatment(values: dict[str, Any]) -> Treatment:
-    return Treatment(**{**values, "reference": tuple(values["reference"])})
 
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
