@@ -32,15 +32,8 @@ import noiseworthy as nw
 import plan_quality as bench
 from noiseworthy.data import Federation, load_records
 from noiseworthy.home.base import AtHome, Own
-from noiseworthy.home.candidates import own_model
-from noiseworthy.home.owners import (
-    CANDIDATES,
-    PUBLISHED,
-    Scored,
-    merits_at_home,
-    overall_score,
-    owners_at_home,
-)
+from noiseworthy.home.candidates import CANDIDATES, PUBLISHED, own_model
+from noiseworthy.home.owners import Scored, merits_at_home, overall_score, owners_at_home
 from noiseworthy.home.scores import merits
 from noiseworthy.studies.models import open_task
 from noiseworthy.studies.planner import plan_study

@@ -8,8 +8,15 @@ from scipy.optimize import minimize
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.home.base import Own
-from noiseworthy.home.candidates import SHARES, ditto_model, fine_tuned_model, interpolated_model, own_model
-from noiseworthy.home.owners import CANDIDATES, PUBLISHED
+from noiseworthy.home.candidates import (
+    CANDIDATES,
+    PUBLISHED,
+    SHARES,
+    ditto_model,
+    fine_tuned_model,
+    interpolated_model,
+    own_model,
+)
 from noiseworthy.home.ridge import THOROUGH, strengths_of
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.linear import LinearModel

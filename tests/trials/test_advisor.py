@@ -18,6 +18,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import make_task
 from noiseworthy.trials import advisor, race
+from noiseworthy.trials import deadline as deadline_module
 from noiseworthy.trials.advisor import (
     Entry,
     clients_that_work,
@@ -321,13 +322,13 @@ def test_there_are_ten_common_seeds_at_least_in_whole_lots(seeds):
 
 def test_time_is_shared_by_effort_and_what_is_saved_is_passed_on(monkeypatch):
     now = 100.0
-    monkeypatch.setattr(advisor.time, "monotonic", lambda: now)
-    clock = advisor._Clock(60.0)
-    assert clock.share(5, 10)._end == 120.0
+    monkeypatch.setattr(deadline_module.time, "monotonic", lambda: now)
+    whole = Deadline(60.0)
+    assert whole.share(5, 10)._end == 120.0
     now = 110.0  # ten seconds saved
-    assert clock.share(10, 0)._end == 160.0
+    assert whole.share(10, 0)._end == 160.0
     now = 170.0
-    assert clock.share(10, 0)._end == 170.0
+    assert whole.share(10, 0)._end == 170.0
 
 
 def test_the_first_race_has_time_to_start(monkeypatch):
@@ -340,7 +341,7 @@ def test_the_first_race_has_time_to_start(monkeypatch):
             found=SimpleNamespace(result=SimpleNamespace(winner=SimpleNamespace(treatment=None)))
         )
 
-    monkeypatch.setattr(advisor.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(deadline_module.time, "monotonic", lambda: 100.0)
     monkeypatch.setattr(advisor, "_entry", entered)
     alike = [Space(name) for name in ("fedsgd-dpc", "dpfl-bcs")]
     side_by_side(Bench(facts_of(), []), alike, [None], seconds=30)

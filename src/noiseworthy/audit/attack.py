@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from noiseworthy._validate import Real
 from noiseworthy.audit.canaries import PRESENT, Twin
 from noiseworthy.audit.families import Family, GaussianFamily, Parts, family_at, largest_rejected
 from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.statistics import errors_of, family_free_epsilon, least_advantage
 from noiseworthy.audit.targets import Target
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.mechanisms import Law
 
 _DIGITS = 5
 """Ratios that agree in so many digits are one; float32 resolves no more of a difference."""
@@ -60,21 +60,16 @@ def exposure_of(seen: Observations, target: Target) -> Exposure:
         target: of that twin.
     """
     parts = _parts(seen, target)
-    return Exposure(parts, _epsilon(target, parts))
+    made = Exposure(parts, np.zeros(len(parts)))
+    if (asked := made.asked).size:
+        family = family_of(target, tuple(parts[i] for i in asked))
+        made.epsilon[asked] = family.epsilon(1.0, target.delta[asked])
+    return made
 
 
 def family_of(target: Target, parts: tuple[Parts, ...]) -> Family:
     """The family of noise of a training, at the ratios of some of its clients."""
     return family_at(target.release.mechanism.law, parts, target.release.sampling_rate)
-
-
-def _epsilon(target: Target, parts: tuple[Parts, ...]) -> NDArray[np.float64]:
-    asked = np.flatnonzero([bool(one) for one in parts])
-    epsilon = np.zeros(len(parts))
-    if asked.size:
-        family = family_of(target, tuple(parts[i] for i in asked))
-        epsilon[asked] = family.epsilon(1.0, target.delta[asked])
-    return epsilon
 
 
 def _parts(seen: Observations, target: Target) -> tuple[Parts, ...]:
@@ -100,6 +95,7 @@ def _counted(ratios: NDArray[np.float64]) -> Parts:
 
 
 Progress = Callable[[float], None]
+Whole = NDArray[np.int64]
 _NUMBERS = 6_000_000
 """Numbers that a batch of trainings may write down at once."""
 _MOST_TRAININGS = 1_000
@@ -121,9 +117,9 @@ class Trials:
         seconds: that the trials took.
     """
 
-    present: NDArray[np.float64]
-    absent: NDArray[np.float64]
-    subjects: NDArray[np.int64]
+    present: Real
+    absent: Real
+    subjects: Whole
     family: Family
     seconds: float
 
@@ -184,18 +180,14 @@ def _observed(twin: Twin, batch: int, seed: int, number: int, beyond: int) -> Ob
     return made.in_sums(twin.target.release, twin.target.survivors - beyond)
 
 
-def _attacked(
-    target: Target, subjects: NDArray[np.int64], batch: int, seed: int, number: int
-) -> NDArray[np.int64]:
+def _attacked(target: Target, subjects: Whole, batch: int, seed: int, number: int) -> Whole:
     """Clients under attack in each training: all, or one that is drawn, where a sum shows several at once."""
     if target.apart:
         return np.broadcast_to(subjects, (batch, len(subjects)))
     return np.random.default_rng([seed, 0x5B, number]).choice(subjects, (batch, 1))
 
 
-def _judged(
-    seen: Observations, target: Target, attacked: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _judged(seen: Observations, target: Target, attacked: Whole) -> tuple[Real, NDArray[np.bool_]]:
     """Scores of the clients under attack, and whether the canary was present."""
     pick = partial(np.take_along_axis, indices=attacked, axis=1)
     return pick(scores(seen, target)), pick(seen.worlds) == PRESENT
@@ -216,9 +208,10 @@ def _seeds(seed: int, done: int, batch: int) -> list[int]:
     return [(start + done + i) % 2**32 for i in range(batch)]
 
 
-def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
+def scores(seen: Observations, target: Target) -> Real:
     """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
-    ratio = _log_ratio(seen, target.release.mechanism.law)
+    absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
+    ratio = target.release.mechanism.law.analysis.log_ratio(absent, present)
     if (rate := target.release.sampling_rate) < 1:
         # whether the record was in the batch is not known: the likelihood is the mean over both
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
@@ -227,12 +220,6 @@ def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
         (np.ones(uploads), (np.arange(uploads), seen.clients.ravel())), shape=(uploads, seen.worlds.shape[1])
     )
     return ratio.reshape(len(ratio), -1) @ whose
-
-
-def _log_ratio(seen: Observations, law: Law) -> NDArray[np.float64]:
-    """Of each upload, shape (S, T, b), as if a sampled record were in its batch."""
-    absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
-    return law.analysis.log_ratio(absent, present)
 
 
 @dataclass(frozen=True)
@@ -248,11 +235,11 @@ class Bound:
 
     confidence: float
     scale: float
-    epsilon: NDArray[np.float64]
+    epsilon: Real
     family_free: float
 
 
-def bound(trials: Trials, delta: NDArray[np.float64], confidence: float) -> Bound:
+def bound(trials: Trials, delta: Real, confidence: float) -> Bound:
     """Lower limits on epsilon from the scores of an attack.
 
     Args:
@@ -270,7 +257,7 @@ def bound(trials: Trials, delta: NDArray[np.float64], confidence: float) -> Boun
     return Bound(confidence, scale, epsilon, free)
 
 
-def _subjects(exposure: Exposure, target: Target) -> tuple[NDArray[np.int64], Family]:
+def _subjects(exposure: Exposure, target: Target) -> tuple[Whole, Family]:
     """Whom to attack, and their family: all clients, or those of the kinds that are exposed most.
 
     The choice reads noiseless means alone, so that it spoils no limit.

@@ -94,8 +94,7 @@ class Watched(Around):
         update, after = self.algorithm.local_update(own, client, memory.real, held, key)
         before = _twice(memory.real) if self.told else memory.both
         means, both = jax.vmap(partial(self._mean, own, client, key))(before, shard)
-        raw = [update] * self.tossed
-        return jnp.concatenate([update, means.ravel(), *raw]), Known(after, both)
+        return jnp.concatenate([update, means.ravel(), *[update] * self.tossed]), Known(after, both)
 
     def padded(self, lengths: Mapping[str, int]) -> Self:
         """Both worlds padded."""

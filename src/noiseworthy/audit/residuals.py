@@ -125,7 +125,7 @@ def replay_test(residuals: Real, clients: NDArray[np.int64]) -> ReplayTest:
     names = [f"uploads {lag} apart" for lag in range(1, len(sums) + 1)]
     names += [f"uploads of a client {lag} apart" for lag in range(1, len(own_sums) + 1)]
     total, count = np.concatenate([sums, own_sums]), np.concatenate([pairs, own_pairs])
-    p = _fair(total, count)
+    p = np.minimum(1.0, 2 * binom.sf((count + np.abs(total)) / 2 - 1, count, 0.5))  # of fair signs
     repeated = _repeated(everything[0])
     # K^2 / 2 pairs, each alike by chance once in 2^48, and two tests in all
     p_value = 2 * everything.shape[1] ** 2 / 2.0 ** (_WORD + 1) if repeated else 1.0
@@ -163,12 +163,6 @@ def _by_client(signs: Real, clients: NDArray[np.int64]) -> tuple[Real, Real]:
     for row, places in enumerate(members):
         own[row, : len(places)], held[row, : len(places)] = flat[places], 1.0
     return own, held
-
-
-def _fair(total: Real, count: Real) -> Real:
-    """Two-sided p-values of sums of so many fair signs."""
-    more = (count + np.abs(total)) / 2
-    return np.minimum(1.0, 2 * binom.sf(more - 1, count, 0.5))
 
 
 def _repeated(signs: Real) -> int:

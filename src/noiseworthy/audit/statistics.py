@@ -94,8 +94,7 @@ def rates_of(present: Real, absent: Real, points: int = 101) -> tuple[list[float
     """Rates of false alarms and of misses at thresholds from high to low: what the attacker reached.
 
     Args:
-        present: scores of trials with one data set.
-        absent: of trials with its neighbour.
+        present, absent: as `errors_of`.
         points: thresholds, at quantiles of all scores.
 
     Example:
@@ -116,8 +115,7 @@ def family_free_epsilon(present: Real, absent: Real, delta: float, false_alarm: 
     Direction and threshold are chosen on one half of the trials and judged on the other.
 
     Args:
-        present: scores of trials with one data set.
-        absent: of trials with its neighbour.
+        present, absent: as `errors_of`.
         delta: in [0, 1).
         false_alarm: probability with which the limit may be too high, in (0, 1).
 

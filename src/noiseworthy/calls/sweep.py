@@ -122,17 +122,15 @@ def sweep(
 
 
 class _Told(Callback):
-    """How far a variant is, half of it planning, as a share of all variants."""
+    """How far a variant is as a share of all: planning is its first half, training the other."""
 
     def __init__(self, on_progress: OnVariant, before: int, of: int, what: str):
         self._tell = lambda done: on_progress((before + done) / of, what)
 
     def on_planning(self, done: float) -> None:
-        """Up to a half of the variant."""
         self._tell(done / 2)
 
     def on_rounds(self, done: float) -> None:
-        """The other half."""
         self._tell((1 + done) / 2)
 
 
@@ -155,11 +153,7 @@ def _mark(study: Study) -> str:
 
 
 def _done(folder: Path, study: Study) -> RunFolder | None:
-    """The run of a variant where its folder holds it whole.
-
-    Raises:
-        ResumeError: another study, other seeds, or records that were changed since.
-    """
+    """The run of a variant where its folder holds it whole, of the same study, seeds and records."""
     if not folder.exists():
         return None
     if _kept(folder) != _mark(study):
@@ -211,11 +205,7 @@ def _table(chosen: Sequence[Variant], done: Sequence[RunFolder | None], why: Seq
 
 
 def _save(made: Sweep, reached: Sequence[Reached]) -> None:
-    """Write the table and the figure.
-
-    Raises:
-        DataError: a folder that cannot be written to.
-    """
+    """Write the table and the figure."""
     figure = sweep_figure(reached)
     with writing(f"folder {made.folder}"):
         made.folder.mkdir(parents=True, exist_ok=True)

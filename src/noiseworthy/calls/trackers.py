@@ -22,7 +22,10 @@ _log = logging.getLogger(__name__)
 class Tracker(Callback):
     """A callback that notes curves once, however often it is told of them; products say how."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str = "", extra: str = "") -> None:
+        """Refuse, with a `ConfigError`, to go on without a package, which an extra of noiseworthy brings."""
+        if package and find_spec(package) is None:
+            raise ConfigError(f"{package} is not installed; pip install 'noiseworthy[{extra}]'")
         self._noted = -1
         self._begun = False
 
@@ -112,16 +115,6 @@ def summary_of(run: RunFolder) -> Scores:
     return _finite({**ended, "spent_epsilon": float(run.clients.spent_epsilon.max())})
 
 
-def check_installed(package: str, extra: str) -> None:
-    """Refuse to go on without a product.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    if find_spec(package) is None:
-        raise ConfigError(f"{package} is not installed; pip install 'noiseworthy[{extra}]'")
-
-
 def _finite(scores: Scores) -> Scores:
     return {name: value for name, value in scores.items() if math.isfinite(value)}
 
@@ -138,8 +131,7 @@ class MLflow(Tracker):
     """
 
     def __init__(self, experiment: str = "noiseworthy", tracking_uri: str | None = None):
-        check_installed("mlflow", "mlflow")
-        super().__init__()
+        super().__init__("mlflow", "mlflow")
         self._experiment, self._uri = experiment, tracking_uri
         self._client: Any = None
         self._run = ""
@@ -181,8 +173,7 @@ class TensorBoard(Tracker):
     """
 
     def __init__(self, folder: Path | str | None = None):
-        check_installed("tensorboardX", "tensorboard")
-        super().__init__()
+        super().__init__("tensorboardX", "tensorboard")
         self._folder = folder
         self._writer: Any = None
 
@@ -221,8 +212,7 @@ class WeightsAndBiases(Tracker):
     def __init__(
         self, project: str = "noiseworthy", mode: Literal["online", "offline", "disabled"] | None = None
     ):
-        check_installed("wandb", "wandb")
-        super().__init__()
+        super().__init__("wandb", "wandb")
         self._project, self._mode = project, mode
         self._run: Any = None
 

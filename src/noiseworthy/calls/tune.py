@@ -21,7 +21,7 @@ from noiseworthy.data.records import holdout
 from noiseworthy.data.tables import Columns, plain_examples
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.home.base import Own, Real
-from noiseworthy.home.owners import CANDIDATES
+from noiseworthy.home.candidates import CANDIDATES
 from noiseworthy.home.scores import Limits, limits_of, limits_of_gain, merits
 from noiseworthy.model.description import Statement
 from noiseworthy.model.folder import NAME, Kept, load_folder, save_folder

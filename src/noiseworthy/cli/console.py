@@ -74,7 +74,6 @@ class _Rate(ProgressColumn):
     """Units per second."""
 
     def render(self, task: Task) -> Text:
-        """The speed so far."""
         speed = task.finished_speed or task.speed
         unit = task.fields["unit"]
         return Text("" if not speed or unit == "%" else f"{speed:.0f} {unit}/s", style="cyan")
@@ -134,22 +133,21 @@ class _Lines:
     def update(self, done: float, what: str = "") -> None:
         """Say how far it is, if a line is due."""
         now = time.monotonic()
-        self.began = self.began or (now, done)
-        if now - self.said < EVERY:
-            return
-        self.said = now
-        doing = f"{self.label} {what}".strip()
-        err.print(f"{doing}: {self._so_far(now, done)}", markup=False, highlight=False, soft_wrap=True)
+        since, before = self.began = self.began or (now, done)
+        if self._is_due(now - self.said, done):
+            self.said = now
+            self._say(done, what, (done - before) / (now - since) if now > since and done > before else None)
 
-    def _so_far(self, now: float, done: float) -> str:
+    def _is_due(self, waited: float, done: float) -> bool:
+        return waited >= EVERY
+
+    def _say(self, done: float, what: str, speed: float | None) -> None:
         counted = f"{done * self.total:.0f} of {self.total} {self.unit}"
-        reached = f"{100 * done:.0f} %" if self.unit == "%" else counted
-        since, before = self.began or (now, done)
-        if now <= since or done <= before:
-            return reached
-        speed = (done - before) / (now - since)
-        rate = "" if self.unit == "%" else f", {speed * self.total:.2g} {self.unit}/s"
-        return f"{reached}{rate}, {about((1 - done) / speed)} left" if done < 1 else f"{reached}{rate}"
+        said = f"{100 * done:.0f} %" if self.unit == "%" else counted
+        if speed is not None:
+            said += "" if self.unit == "%" else f", {speed * self.total:.2g} {self.unit}/s"
+            said += f", {about((1 - done) / speed)} left" if done < 1 else ""
+        err.print(f"{f'{self.label} {what}'.strip()}: {said}", highlight=False, soft_wrap=True)
 
 
 @dataclass
@@ -158,15 +156,10 @@ class _JsonLines(_Lines):
 
     said: float = -math.inf
 
-    def update(self, done: float, what: str = "") -> None:
-        """Say how far it is, if a line is due."""
-        now = time.monotonic()
-        self.began = self.began or (now, done)
-        if now - self.said < _SECOND and done < 1:
-            return
-        self.said = now
-        since, before = self.began
-        speed = (done - before) / (now - since) if now > since and done > before else None
+    def _is_due(self, waited: float, done: float) -> bool:
+        return waited >= _SECOND or done >= 1
+
+    def _say(self, done: float, what: str, speed: float | None) -> None:
         line = {
             "stage": self.label,
             "what": what,

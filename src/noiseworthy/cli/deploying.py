@@ -280,11 +280,7 @@ def _run(study: Path, folder: Path | None) -> str:
 def _waited_for(
     exchange: Exchange, owners: Sequence[str], patience: float, fewest: int | None = None
 ) -> list[About]:
-    """What owners tell; who does not is told with the part that is missing, and refused where too few do.
-
-    Raises:
-        GatewayError: fewer owners than must be there, which by default are all.
-    """
+    """What owners tell; who does not is told with the part that is missing, and refused where too few do."""
     from noiseworthy.deploy.correspondence import introduced
 
     log, lines = logging.getLogger("noiseworthy.deploy.flower.exchange"), []
@@ -330,15 +326,8 @@ def _trained(
     resume: bool, patience: float,
 ) -> dict[str, Any]:  # fmt: skip
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
+    from noiseworthy.deploy import deployed
     from noiseworthy.deploy.correspondence import delivered, introduced
-    from noiseworthy.deploy.deployed import (
-        check_approved,
-        check_roster,
-        final_model,
-        has_begun,
-        train,
-        with_network,
-    )
     from noiseworthy.deploy.known_ledgers import KnownLedgers
     from noiseworthy.deploy.rosters import roster_of
     from noiseworthy.deploy.scoring import check_held_out
@@ -348,15 +337,15 @@ def _trained(
     from noiseworthy.studies.record import save_record
 
     federation = deployment.federation
-    check_roster(deployment, roster := roster_of(place))
+    deployed.check_roster(deployment, roster := roster_of(place))
     # before the first round all of them must hold the price of the run
-    fewest = deployment.fewest if resume and has_begun(folder, deployment.mark) else None
+    fewest = deployment.fewest if resume and deployed.has_begun(folder, deployment.mark) else None
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = _waited_for(exchange, federation.clients, patience, fewest)
     deployment.check_owners(abouts, resume=resume, fewest=fewest)
     check_held_out(deployment, abouts, resume=resume)
     if deployment.plan.problem.trust.sums_itself:
-        check_approved(roster, abouts)
+        deployed.check_approved(roster, abouts)
     known, seeds = KnownLedgers.of(place, abouts), planned.prepared.study.training.seeds
     if len(seeds) > 1:
         err.print(f"Over a network one training is made, by the first of {len(seeds)} seeds, {seeds[0]}.")
@@ -364,26 +353,23 @@ def _trained(
         planned.file.save(folder)
     started = time.monotonic()
     with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
-        done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
-                     roster=roster, on_round=_shown(bar))  # fmt: skip
+        done = deployed.train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
+                              roster=roster, on_round=_shown(bar))  # fmt: skip
     if done.told.ended:
         err.print(f"The training ended early. {done.told.ended}", soft_wrap=True, markup=False)
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
     planned = planned.having_told(done.deployment.prepared, done.deployment.plan)
-    record = with_network(planned.record(name), done, abouts, time.monotonic() - started)
+    record = deployed.with_network(planned.record(name), done, abouts, time.monotonic() - started)
     record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
     KnownLedgers.of(place, abouts).keep(done.told.heads)  # of those, too, who came back meanwhile
-    offer = final_model(done.told.run, load_folder(folder))
+    offer = deployed.final_model(done.told.run, load_folder(folder))
     with err.status("Sending the model to its owners"):
         why = delivered(exchange, federation.clients, offer, patience / 4)
-    for owner, reason in sorted(why.items()):
-        err.print(
-            f"{owner} was not given the model ({reason}); send it {folder / MODEL}",
-            soft_wrap=True, markup=False,
-        )  # fmt: skip
+    for who, reason in sorted(why.items()):
+        err.print(f"{who} was not given the model ({reason}); send it {folder / MODEL}", soft_wrap=True)
     return record
 
 

@@ -87,11 +87,8 @@ def gateway(
         listener = stack.enter_context(listening(terms.files.socket, terms.files.group))
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
-        name, head = shown(opened.account.client), opened.ledger.head
-        err.print(
-            f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}",
-            soft_wrap=True, markup=False,
-        )  # fmt: skip
+        name, at = shown(opened.account.client), terms.files.socket
+        err.print(f"Gateway of {name}: listening at {at}, ledger head {opened.ledger.head}", soft_wrap=True)
         if not opened.fingerprint.fits:
             err.print(
                 f"The records of {name} changed since the first release from "

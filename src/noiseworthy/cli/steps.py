@@ -39,13 +39,9 @@ def prepare_study(
 
     Args:
         path: of the study.
-        data: folder of data files, instead of the study's.
-        seconds: for planning, instead of the study's.
         sets: other values for keys, each KEY=VALUE.
-        plan: file that the study will be trained, compared or audited by.
-        folder: that the study will be trained in, or its page written to; None for commands that write none.
-        trains: whether it is trained there.
-        deploys: whether it is to be trained at owners.
+        data, seconds: as `calls.stated.stated`.
+        plan, folder, trains, deploys: as `calls.stated.opened`.
     """
     from noiseworthy.calls.stated import opened, stated
     from noiseworthy.studies.changes import changes_of

@@ -126,14 +126,16 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
 def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> None:
     """What comes of some work in a run folder that nobody else writes to."""
     from noiseworthy.studies.occupied import held
+    from noiseworthy.studies.record import save_record
 
     with held(folder):
-        finish(work(), folder, as_json)
+        save_record(record := work(), folder)
+        finish(record, folder, as_json)
 
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
     from noiseworthy.studies.at_home import delivers_to_owners
-    from noiseworthy.studies.record import beside_kept, save_record
+    from noiseworthy.studies.record import beside_kept
     from noiseworthy.sweeps.at_home import with_home
     from noiseworthy.sweeps.compare import compare as run
     from noiseworthy.sweeps.recorded import with_comparison
@@ -148,15 +150,13 @@ def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, n
     if delivers_to_owners(prepared):
         with progress_bar("At home", 100, "%") as bar:
             comparison = with_home(comparison, prepared, bar)
-    record = with_comparison(record, comparison, prepared.study.compare.seeds)
-    save_record(record, folder)
-    return record
+    return with_comparison(record, comparison, prepared.study.compare.seeds)
 
 
 def _tradeoff(
     surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
 ) -> dict[str, Any]:
-    from noiseworthy.studies.record import beside_kept, new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record
     from noiseworthy.sweeps.recorded import with_tradeoff
     from noiseworthy.sweeps.tradeoff import plan_surface, train_surface
 
@@ -167,13 +167,11 @@ def _tradeoff(
     record = beside_kept(record, folder)
     with progress_bar("Training", cells, "cells") as bar:
         surface = train_surface(surface, prepared, bar)
-    record = with_tradeoff(record, surface)
-    save_record(record, folder)
-    return record
+    return with_tradeoff(record, surface)
 
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
-    from noiseworthy.studies.record import beside_kept, new_record, save_record
+    from noiseworthy.studies.record import beside_kept, new_record
     from noiseworthy.sweeps.at_home import with_homes
     from noiseworthy.sweeps.contest import plan_contest, train_contest
     from noiseworthy.sweeps.recorded import with_rivals
@@ -189,9 +187,7 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     if prepared.study.deliver.to == "owners":
         with progress_bar("At home", 100, "%") as bar:
             contest = with_homes(contest, prepared, bar)
-    record = with_rivals(record, contest, seconds)
-    save_record(record, folder)
-    return record
+    return with_rivals(record, contest, seconds)
 
 
 Overs = Annotated[

@@ -10,7 +10,7 @@ import numpy as np
 
 from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.errors import InvalidInput
-from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
+from noiseworthy.home.base import FOLDS, AtHome, Own, Parameters, Real, folds_of
 from noiseworthy.home.ridge import towards
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
@@ -184,3 +184,12 @@ def _missed(task: Task, thetas: Parameters, some: Own) -> Real:
     batch = Batch(jnp.asarray(some.x), jnp.asarray(some.y), jnp.ones(len(some.y)))
     each = [float(jnp.sum(task.losses(jnp.asarray(theta), batch))) for theta in thetas]
     return np.nan_to_num(np.array(each), nan=np.inf)
+
+
+CANDIDATES: dict[str, AtHome] = {"alone": own_model, "shared": shared_model, "tuned": tuned_model}
+"""What an owner may use."""
+PUBLISHED: dict[str, AtHome] = {
+    "fine-tuned": fine_tuned_model, "Ditto": ditto_model, "interpolated": interpolated_model,
+}  # fmt: skip
+"""Published ways to tune, to be held against `tuned`."""
+ALONE, SHARED, BEST = "alone", "shared", "tuned"

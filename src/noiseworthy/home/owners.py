@@ -12,25 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data.federation import Federation
 from noiseworthy.home.base import AtHome, Own, Parameters, Real
-from noiseworthy.home.candidates import (
-    ditto_model,
-    fine_tuned_model,
-    interpolated_model,
-    own_model,
-    shared_model,
-    tuned_model,
-)
+from noiseworthy.home.candidates import ALONE, BEST, CANDIDATES, SHARED
 from noiseworthy.home.scores import limits_of, limits_of_gain, merits
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.preparation import preparing
-
-CANDIDATES: dict[str, AtHome] = {"alone": own_model, "shared": shared_model, "tuned": tuned_model}
-"""What an owner may use."""
-PUBLISHED: dict[str, AtHome] = {
-    "fine-tuned": fine_tuned_model, "Ditto": ditto_model, "interpolated": interpolated_model,
-}  # fmt: skip
-"""Published ways to tune, to be held against `tuned`."""
-ALONE, SHARED, BEST = "alone", "shared", "tuned"
 
 
 @dataclass(frozen=True)

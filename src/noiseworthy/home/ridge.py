@@ -180,11 +180,8 @@ def _path(
         learnt: weights of the records that a fold learns from, shape (folds + 1, n).
         sizes: their numbers, shape (folds + 1,).
         left_out: weights of those that are left out, shape (folds, n).
-        strengths: lambda, the strongest first.
+        strengths: lambda, the strongest first; before them all stands the centre itself.
         steps: for each of them.
-
-    Returns:
-        The first strength is that of the centre itself.
     """
     value = LOSSES[loss].value
     slope = jax.vmap(jax.grad(value))

@@ -47,10 +47,7 @@ def merits(task: Task, theta: Parameters, x: NDArray, y: NDArray, variance: floa
         return np.full(len(x), np.nan)
     n, size = len(x), 1 << max(3, (len(x) - 1).bit_length())
     x, y = (np.pad(one, [(0, size - n)] + [(0, 0)] * (one.ndim - 1)) for one in (x, y))
-    each = np.asarray(_each(task, theta, x, y), np.float64)[:n]
-    if _quality(task) is not LOSSES["squared"].quality:
-        return each
-    return 1 - (each - y[:n]) ** 2 / variance if variance > 0 else np.full(n, np.nan)
+    return _worth(task, np.asarray(_each(task, theta, x, y), np.float64)[:n], y[:n], variance)
 
 
 def merits_of_each(
@@ -58,7 +55,10 @@ def merits_of_each(
 ) -> Real:
     """`merits` of several models that are finite, shape (models, n)."""
     several = jax.vmap(partial(_each, task), in_axes=(0, None, None))
-    each = np.asarray(several(thetas, x, y), np.float64)
+    return _worth(task, np.asarray(several(thetas, x, y), np.float64), y, variance)
+
+
+def _worth(task: LinearModel | ModelTask, each: Real, y: NDArray, variance: float) -> Real:
     if _quality(task) is not LOSSES["squared"].quality:
         return each
     return 1 - (each - y) ** 2 / variance if variance > 0 else np.full(each.shape, np.nan)

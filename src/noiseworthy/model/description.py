@@ -57,7 +57,9 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
 
     Source: Guo et al., On calibration of modern neural networks (2017), temperature scaling.
     """
-    outputs, true = two_columns(np.asarray(z, np.float64)), np.asarray(y)
+    outputs, true = np.asarray(z, np.float64), np.asarray(y)
+    if outputs.shape[1] == 1:
+        outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=1)
     each = np.arange(len(true))
 
     def loss(log_scale: float) -> float:
@@ -70,11 +72,6 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
     # The loss is convex in the scale, so that in its logarithm, too, it has one valley and no other.
     found: Any = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(np.clip(np.exp(found.x), LEAST, MOST))
-
-
-def two_columns(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log odds as outputs of two classes; others as they are."""
-    return np.concatenate([np.zeros_like(z), z], axis=1) if z.shape[1] == 1 else z
 
 
 def crossed_scales(

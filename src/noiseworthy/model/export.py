@@ -233,8 +233,7 @@ def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
     """Rows within the ball of the task, or on its sphere."""
     if task.feature_norm is None:
         return rows
-    sizes = graph.add("Abs", rows)
-    peak = graph.add("ReduceMax", sizes, axes=[-1], keepdims=1)
+    peak = graph.add("ReduceMax", graph.add("Abs", rows), axes=[-1], keepdims=1)
     safe = graph.add("Where", graph.add("Greater", peak, graph.put(0.0)), peak, graph.put(1.0))
     units = graph.add("Div", rows, safe)
     # As `upper_norm` adds it: a record of zeros then has a finite reach, and stays zero instead of NaN.

@@ -75,14 +75,13 @@ def of_classes(
     """
     true, scores = np.asarray(y), np.asarray(scores, np.float64)
     named, shares = scores.argmax(axis=1), np.bincount(true) / len(true)
-    occurring = shares[shares > 0]
     weighted = None if weights is None else np.bincount(true, weights)
     found = {
         "accuracy": float(np.mean(named == true)),
         "balanced_accuracy": float(np.mean([np.mean(named[true == k] == k) for k in np.unique(true)])),
         "auc": _auc(true, scores, probabilities),
         "prior_accuracy": float(shares.max()),
-        "prior_balanced_accuracy": 1 / len(occurring),
+        "prior_balanced_accuracy": 1 / np.count_nonzero(shares),
         "prior_log_loss": _prior_loss(shares),
         "prior_weighted_loss": None if weighted is None else _prior_loss(weighted / weighted.sum()),
     }

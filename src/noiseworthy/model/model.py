@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 
 from noiseworthy._jax import Array, jax
 from noiseworthy._names import nearest
+from noiseworthy._validate import Real
 from noiseworthy._wording import count, shortened
 from noiseworthy.data.labels import scaled_images
 from noiseworthy.data.leaf import femnist_images
@@ -176,7 +177,7 @@ class Model:
         places = (z if self.loss == "dice" else z[:, 0]) > 0
         return np.asarray(self.classes)[places.astype(int)]
 
-    def predict_proba(self, records: Any) -> NDArray[np.float64]:
+    def predict_proba(self, records: Any) -> Real:
         """Probabilities of the classes in their order, shape (n, K); of tokens (n, L, V), of masks (n, ...).
 
         Raises:
@@ -185,11 +186,11 @@ class Model:
         """
         return self.probabilities(self.answers(self.encoded(records)))
 
-    def probabilities(self, z: NDArray) -> NDArray[np.float64]:
+    def probabilities(self, z: NDArray) -> Real:
         """Outputs as probabilities, calibrated where the model is."""
         return self._shares(np.asarray(z, np.float64) * self.description.scale)
 
-    def _shares(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _shares(self, z: Real) -> Real:
         if self.loss in ("softmax", "tokens"):
             return softmax(z, axis=-1)
         if self.loss == "dice":
@@ -329,9 +330,7 @@ class Model:
         return femnist_images(numbers) if self.description.turned else numbers
 
 
-def weights_of(
-    y: NDArray, of_classes: tuple[float, ...] | None, own: ArrayLike | None
-) -> NDArray[np.float64] | None:
+def weights_of(y: NDArray, of_classes: tuple[float, ...] | None, own: ArrayLike | None) -> Real | None:
     """What the losses of records were multiplied by; None where by nothing."""
     if of_classes is None and own is None:
         return None

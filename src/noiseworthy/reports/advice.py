@@ -18,7 +18,7 @@ from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import svg, write_png
 from noiseworthy.reports.tables import CHOSEN, WIDTH, panel, ruled
-from noiseworthy.sweeps.advice_words import band, written
+from noiseworthy.sweeps.advice_words import ends, written
 from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart
 
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
@@ -86,18 +86,13 @@ def rows(advice: AdviceRecord) -> list[dict[str, str]]:
             "algorithm": one.name,
             "place": str(one.place),
             "reaches": written(advice.score, one.accuracy.mean) if one.train else "do not train",
-            "over data sets and seeds": band(advice, one).removesuffix(" over data sets and seeds"),
-            "over seeds": _over_seeds(advice, one),
+            "over data sets and seeds": ends(advice, one.accuracy.least, one.accuracy.most),
+            "over seeds": ends(advice, one.accuracy.seeds_least, one.accuracy.seeds_most),
             "loss": f"{one.loss.mean:.3f} ± {number(one.loss.standard_error, 2)}",
             "spread": percent(one.spread),
         }
         for one in advice.algorithms
     ]
-
-
-def _over_seeds(advice: AdviceRecord, one: AdvisedPart) -> str:
-    least, most = (written(advice.score, getattr(one.accuracy, end)) for end in ("seeds_least", "seeds_most"))
-    return f"{least.removesuffix(' %')} to {most}"
 
 
 def prices(advice: AdviceRecord) -> list[dict[str, str]]:
@@ -156,7 +151,9 @@ def advice_panel(record: dict[str, Any] | AdviceRecord) -> Group:
     parts = [Text(advice.recommendation, style="bold")]
     parts += [Text(line) for line in advice.remarks]
     parts += [Text(f"! {line}", style="yellow") for line in advice.warnings]
-    return Group(panel("advice", *parts), _table(advice), *_details(advice))
+    beside = [f"{one['algorithm']}: {one['plan']}" for one in plans(advice)]
+    beside += [f"without {one.name}: {one.reason}" for one in advice.left_out]
+    return Group(panel("advice", *parts), _table(advice), *(Text(line, style="dim") for line in beside))
 
 
 _COLUMNS = ("place", "algorithm", "reaches", "loss", "epsilon", "of one", "uploads", "sends")
@@ -174,12 +171,6 @@ def _table(advice: AdviceRecord) -> Table:
         shown["reaches"] = shown["reaches"] if one.train else "–"
         table.add_row(*(shown[name] for name in _COLUMNS), style=CHOSEN if chosen else None)
     return table
-
-
-def _details(advice: AdviceRecord) -> list[Text]:
-    """What the table has no room for: plans, and who is left out."""
-    lines = [Text(f"{one['algorithm']}: {one['plan']}", style="dim") for one in plans(advice)]
-    return lines + [Text(f"without {one.name}: {one.reason}", style="dim") for one in advice.left_out]
 
 
 # What it claims about privacy -------------------------------------------------------------------------

@@ -4,10 +4,11 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from noiseworthy._wording import count, number, rounded_up
-from noiseworthy.reports.scales import percent_axis
+from noiseworthy.reports.marks import beside, name_rows
+from noiseworthy.reports.scales import free_limits, percent_axis
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.sweeps.advice_words import written
 from noiseworthy.sweeps.typed_advice import OF_TUNED, AdviceRecord, AdvisedPart, CurvePart, FlipPart
@@ -17,8 +18,6 @@ _ROW, _AROUND = 0.42, 1.5
 """Inches of a row, and of everything around the rows."""
 _ROOM = 45
 """Signs of names that a line beside the rest of it has room for."""
-_FREE = 0.04
-"""Share of the width that is left free on both sides of the bands."""
 
 
 @styled
@@ -41,10 +40,9 @@ def advice_figure(advice: AdviceRecord) -> Figure:
     _ground(axes, [one for one in rows if one.place == 1 and one.train])
     for i, one in enumerate(rows):
         _row(axes, advice, i, one)
-    axes.set_yticks(range(len(rows)), [one.name for one in rows])
+    name_rows(axes, [one.name for one in rows])
     for label, one in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=_colour(advice, one), fontweight="bold" if _chosen(advice, one) else "normal")
-    axes.set_ylim(len(rows) - 0.4, -0.6)
     return figure
 
 
@@ -94,10 +92,7 @@ def _along(
 def _row(axes: Axes, advice: AdviceRecord, i: int, one: AdvisedPart) -> None:
     colour, values = _colour(advice, one), one.accuracy
     axes.axhline(i, color=RULE, linewidth=0.6, zorder=0)
-    axes.annotate(
-        _beside(advice, one), (1, i), (8, 0), ("axes fraction", "data"), textcoords="offset points",
-        va="center", color=colour, annotation_clip=False, fontsize=_small(),
-    )  # fmt: skip
+    beside(axes, i, _beside(advice, one), colour, 8, fontsize=_small())
     if one.train:
         axes.hlines([i], values.least, values.most, color=colour, linewidth=1.1, gid="band")
         axes.hlines([i], values.seeds_least, values.seeds_most, color=colour, linewidth=5, gid="seeds")
@@ -141,9 +136,7 @@ def _limits(axes: Axes, advice: AdviceRecord) -> None:
     low, high = min(one.least for one in shown), max(one.most for one in shown)
     if "accuracy" not in advice.score:
         low, high = max(low, -1.0), min(high, 1.0)
-    room = _FREE * (high - low or 1.0)
-    axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    free_limits(axes, low, high, free=0.04, ticks=6)
     if "accuracy" in advice.score:
         percent_axis(axes.xaxis)
 

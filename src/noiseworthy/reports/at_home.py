@@ -200,4 +200,4 @@ def home_caption(record: RunRecord) -> str:
 
 
 MOST_ROWS = 40
-"""Above so many owners rows become gains by records."""
+"""Above so many owners rows become gains by records, or sorted steps."""

@@ -13,24 +13,13 @@ from noiseworthy._wording import finite, shortened_apart
 from noiseworthy.reports.at_home import MOST_ROWS, NAMES
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.findings import score_name
-from noiseworthy.reports.marks import name_marks
+from noiseworthy.reports.marks import name_marks, name_rows
 from noiseworthy.reports.scales import percent_axis, setting_axis
-from noiseworthy.reports.style import (
-    INK,
-    MUTED,
-    PAPER,
-    PLAN,
-    RULE,
-    TONES,
-    WIDE,
-    drawable,
-    head,
-    new_figure,
-    styled,
-)
+from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_owners import HomePart
 from noiseworthy.studies.typed_record import RunRecord
 
+Whole = NDArray[np.int64]
 LOOKS = {"alone": ("s", TONES[4], PAPER), "shared": ("o", TONES[0], PAPER), "tuned": ("o", PLAN, PLAN)}
 """Marker, edge and face of each candidate."""
 SIZES = {"alone": 58, "shared": 32, "tuned": 16}
@@ -56,9 +45,7 @@ def home_figure(record: RunRecord) -> Figure | None:
     return figure
 
 
-def _rows(
-    axes: Axes, record: RunRecord, home: HomePart, order: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> None:
+def _rows(axes: Axes, record: RunRecord, home: HomePart, order: Whole, sizes: Whole) -> None:
     """A row for each owner."""
     rows = np.arange(len(order))
     head(axes, f"Test {score_name(record)} of each owner", "", "")
@@ -76,19 +63,15 @@ def _rows(
             linewidths=1.2, zorder=3 + (name == "tuned"), clip_on=False,
         )  # fmt: skip
     names = shortened_apart([record.client_names[i] for i in order])
-    labels = [f"{drawable(name)} ({n:,})" for name, n in zip(names, sizes.tolist(), strict=True)]
-    axes.set_yticks(rows, labels, parse_math=False)
+    name_rows(axes, [f"{name} ({n:,})" for name, n in zip(names, sizes.tolist(), strict=True)])
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     if score_name(record) != "R²":
         percent_axis(axes.xaxis)
     axes.set_xlabel("in brackets: records that an owner learns from")
 
 
-def _gains(
-    axes: Axes, record: RunRecord, home: HomePart, order: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> None:
+def _gains(axes: Axes, record: RunRecord, home: HomePart, order: Whole, sizes: Whole) -> None:
     """Gains of tuned over alone, by records."""
     chosen = evenly_chosen(len(order))
     order, sizes = order[chosen], sizes[chosen]

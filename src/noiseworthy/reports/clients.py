@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, shortened_apart
 from noiseworthy.methods.phrases import clients_of
+from noiseworthy.reports.at_home import MOST_ROWS
 from noiseworthy.reports.findings import most_spent
-from noiseworthy.reports.marks import name_marks
+from noiseworthy.reports.marks import name_marks, name_rows
 from noiseworthy.reports.resources import bill_of
 from noiseworthy.reports.scales import amount_axis
 from noiseworthy.reports.schedules import uploads_of
-from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, WIDE, drawable, head, new_figure, styled
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 
-MOST_ROWS = 40
-"""Above this many clients, rows become sorted steps."""
 MOST_DOTS = 1500
 """Above this many clients, evenly chosen ones are drawn."""
 
@@ -71,9 +70,8 @@ def _rows(
     axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
     axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
     axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
-    axes.set_yticks(rows, [*map(drawable, shortened_apart(record.client_names))], parse_math=False)
+    name_rows(axes, shortened_apart(record.client_names))
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(most) - 0.4, -0.6)
     amount_axis(axes.xaxis, np.vstack([most, used]), whole=title == "Uploads")
 
 

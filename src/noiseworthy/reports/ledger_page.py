@@ -16,20 +16,9 @@ from noiseworthy.privacy.durable.reading import leases_of
 from noiseworthy.privacy.durable.statement import epsilon_of, statement
 from noiseworthy.reports.html import PAGES
 from noiseworthy.reports.ledger import put_back_line
+from noiseworthy.reports.marks import beside, name_rows
 from noiseworthy.reports.scales import percent_axis
-from noiseworthy.reports.style import (
-    INK,
-    MUTED,
-    NARROW,
-    PAPER,
-    RULE,
-    TONES,
-    drawable,
-    head,
-    new_figure,
-    styled,
-    svg,
-)
+from noiseworthy.reports.style import INK, MUTED, NARROW, PAPER, RULE, TONES, head, new_figure, styled, svg
 
 _ROWS = 30
 """Clients that are drawn: those with the least left."""
@@ -205,13 +194,8 @@ def budgets_figure(one: DataSet) -> Figure:
             axes.barh(row, part, left=start, height=0.62, color=TONES[1 + i % 3], zorder=2, gid="spent")
             start += part
         axes.barh(row, owned.held / WHOLE, left=start, height=0.62, color=RULE, zorder=2, gid="held")
-        axes.annotate(
-            f"{_down(owned.left)} left", (1, row), (6, 0), textcoords="offset points", va="center", color=INK,
-            annotation_clip=False,
-        )  # fmt: skip
-    names = shortened_apart([shown(owned.account.client) for owned in clients])
-    axes.set_yticks(range(len(clients)), [*map(drawable, names)], parse_math=False)
-    axes.set_ylim(len(clients) - 0.4, -0.6)
+        beside(axes, row, f"{_down(owned.left)} left", INK)
+    name_rows(axes, shortened_apart([shown(owned.account.client) for owned in clients]))
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_locator(MultipleLocator(0.25))
     percent_axis(axes.xaxis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import matplotlib
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from noiseworthy._validate import Real
 from noiseworthy._wording import level
-from noiseworthy.reports.style import MARKERS, MUTED, ON_PAPER, PAPER, PLAN, TONES
+from noiseworthy.reports.style import MARKERS, MUTED, ON_PAPER, PAPER, PLAN, TONES, drawable
 
 Label = tuple[float, str, str]
 """Height in data, text and colour."""
@@ -166,6 +166,20 @@ def plan_label(axes: Axes, x: float, least: float, most: float, text: str) -> No
 
 _LOW = 0.12
 """Share of the height below which a mark leaves no room for a label under it."""
+
+
+def name_rows(axes: Axes, names: Sequence[str], above: float = 0.6, below: float = 0.4) -> None:
+    """Names of rows from top to bottom, with so much of a row above the first and below the last."""
+    axes.set_yticks(range(len(names)), [*map(drawable, names)], parse_math=False)
+    axes.set_ylim(len(names) - below, -above)
+
+
+def beside(axes: Axes, row: int, said: str, colour: str, apart: float = 6.0, **look: Any) -> None:
+    """A text at the right end of a row."""
+    axes.annotate(
+        said, (1, row), (apart, 0), ("axes fraction", "data"), textcoords="offset points", va="center",
+        color=colour, annotation_clip=False, **look,
+    )  # fmt: skip
 
 
 def name_marks(axes: Axes, names: list[tuple[str, str]]) -> None:

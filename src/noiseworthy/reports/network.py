@@ -17,7 +17,8 @@ from rich.text import Text
 from noiseworthy._names import shown
 from noiseworthy._wording import about, count, percent_up, rounded_up, shortened_apart
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.style import MUTED, TONES, WIDE, drawable, head, new_figure, styled
+from noiseworthy.reports.marks import name_rows
+from noiseworthy.reports.style import MUTED, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_owners import RoundPart
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -64,8 +65,7 @@ def _answers(axes: Axes, rounds: list[RoundPart], owners: list[str]) -> None:
         places = [(t, row) for t, row, why in asked if came is not bool(why)]
         axes.scatter(*np.array(places or np.empty((0, 2))).T, s=16, marker=marker, color=colour, linewidths=1)
     head(axes, "Who answered", "a dot for an upload, a cross for none", "")
-    axes.set_yticks(range(len(owners)), [*map(drawable, shortened_apart(owners))], parse_math=False)
-    axes.set_ylim(len(owners) - 0.5, -0.5)
+    name_rows(axes, shortened_apart(owners), 0.5, 0.5)
 
 
 def _seconds(axes: Axes, rounds: list[RoundPart]) -> None:

@@ -12,14 +12,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, level
 from noiseworthy.methods.words import Words
-from noiseworthy.reports.findings import (
-    Outcome,
-    held_against,
-    over_seeds,
-    planned_cell,
-    predicted_loss,
-    score_name,
-)
+from noiseworthy.reports import findings
+from noiseworthy.reports.findings import Outcome, over_seeds, predicted_loss
 from noiseworthy.reports.marks import (
     Ink,
     Label,
@@ -106,9 +100,9 @@ def _foretold(axes: Axes, course: CoursePart | None, unit: float) -> None:
 
 def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quantity, title: str) -> None:
     """The plan beside fixed settings: dots for means over seeds, bars from least to most."""
-    (across, _), planned = compare.axes, planned_cell(compare)
+    (across, _), planned = compare.axes, findings.planned_cell(compare)
     known = [outcome for cell in compare.cells if (outcome := _outcome(cell, quantity))]
-    unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
+    unit = "test loss" if quantity == "loss" else f"test {findings.score_name(record)}"
     axis = words_of(record.plan).terms[across].axis
     head(axes, title, f"{unit} after training, {over_seeds(len(compare.seeds))}", axis)
     places = [place for cell in compare.cells if (place := cell.setting[across]) > 0]
@@ -198,7 +192,7 @@ def _curve_labels(
 
 def _levels(axes: Axes, record: RunRecord, training: TrainingPart, mean: NDArray[np.float64]) -> list[Label]:
     """Limits of a training's losses, with lines at what they are held against and at the predicted loss."""
-    predicted, (name, against) = predicted_loss(record), held_against(training)
+    predicted, (name, against) = predicted_loss(record), findings.held_against(training)
     start = max(training.untrained_loss, against)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
     loss_limits(axes, [against, *mean, start if predicted is None else predicted], max(start, highest / 1.1))

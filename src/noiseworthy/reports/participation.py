@@ -161,12 +161,13 @@ def estimates_figure(record: RunRecord) -> Figure | None:
 
 @styled
 def estimation_figure(told: EstimatedPart) -> Figure:
-    """Two panels over clients in the order of their budgets: heterogeneity estimated, counts decided."""
-    ranks, clients = _in_order(told)
+    """Two panels over clients by budget, then size: heterogeneity estimated, counts decided."""
+    order = np.lexsort((np.array(told.sizes), np.array(told.epsilon)))
+    ranks = evenly_chosen(len(order))
     figure = new_figure(WIDE, 5.8)
     above, below = figure.subplots(2, 1, sharex=True)
-    _estimates(above, told, ranks, clients)
-    _counts(below, told, ranks, clients)
+    _estimates(above, told, ranks, order[ranks])
+    _counts(below, told, ranks, order[ranks])
     varied = "to" in span(told.epsilon)
     budget_ticks(below, np.sort(np.array(told.epsilon))[: None if varied else 0])
     return figure
@@ -205,13 +206,6 @@ def _reported(values: Curve) -> NDArray[np.float64]:
 
 
 # Drawing ----------------------------------------------------------------------------------------------
-
-
-def _in_order(told: EstimatedPart) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places from left to right, and who stands there: by budget, then size; evenly chosen where many."""
-    order = np.lexsort((np.array(told.sizes), np.array(told.epsilon)))
-    ranks = evenly_chosen(len(order))
-    return ranks, order[ranks]
 
 
 def _estimates(axes: Axes, told: EstimatedPart, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from noiseworthy._wording import finite, number
 from noiseworthy.reports import rivals_words as words
-from noiseworthy.reports.marks import Ink, Label, inks, label_right
-from noiseworthy.reports.scales import percent_axis
+from noiseworthy.reports.marks import Ink, Label, beside, inks, label_right, name_rows
+from noiseworthy.reports.scales import free_limits, percent_axis
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import EntryPart, PointPart, RivalsPart
@@ -19,8 +19,6 @@ _ROW, _AROUND = 0.3, 1.25
 """Inches of a row of dots, and of everything around the rows."""
 _PANEL = 3.1
 """Inches of a row of panels."""
-_FREE = 0.05
-"""Share of the width that is left free on both sides of the dots."""
 _WIDE = 20.0
 """Losses that are further apart are on a logarithmic axis."""
 
@@ -65,19 +63,15 @@ def standing(axes: Axes, record: RunRecord, rivals: RivalsPart, point: PointPart
     _across(axes, rivals, point)
     for row, entry in enumerate(entries):
         _row(axes, rivals, entry, row, looks[entry.name])
-    axes.set_yticks(range(len(entries)), [entry.name for entry in entries])
+    name_rows(axes, [entry.name for entry in entries], above=1.3)
     for label, entry in zip(axes.get_yticklabels(), entries, strict=True):
         label.set(color=looks[entry.name].colour, fontweight=_weight(entry.name))
-    axes.set_ylim(len(entries) - 0.4, -1.3)
     _mark_reference(axes, rivals, point)
 
 
 def _row(axes: Axes, rivals: RivalsPart, entry: EntryPart, row: int, look: Ink) -> None:
     axes.axhline(row, color=RULE, linewidth=0.6, zorder=0)
-    axes.annotate(
-        words.with_deviation(rivals, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
-        textcoords="offset points", va="center", fontweight=_weight(entry.name), annotation_clip=False,
-    )  # fmt: skip
+    beside(axes, row, words.with_deviation(rivals, entry), look.colour, fontweight=_weight(entry.name))
     values, mean = finite(getattr(entry, rivals.quantity), np.nan), words.mean_of(rivals, entry)
     rows = np.full(len(values), row)
     axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")
@@ -111,9 +105,7 @@ def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.2, high * 1.2)
         return
-    room = _FREE * (high - low or 1.0)
-    axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    free_limits(axes, low, high, free=0.05, ticks=3)
     if rivals.quantity == "accuracy":
         percent_axis(axes.xaxis)
 

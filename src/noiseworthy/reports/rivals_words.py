@@ -17,7 +17,6 @@ from noiseworthy.studies.typed_sweeps import EntryPart, GapPart, PointPart, Riva
 Varied = Literal["epsilon_max", "alpha"]
 SWEEPS: tuple[Varied, ...] = ("epsilon_max", "alpha")
 """What may be varied."""
-_NBSP = "\N{NO-BREAK SPACE}"
 ALONE = "alone"
 """What owners' own models are called among the scores at home."""
 
@@ -101,7 +100,7 @@ def with_deviation(rivals: RivalsPart, entry: EntryPart) -> str:
         return written(rivals, mean)
     if rivals.quantity == "loss":
         return f"{level(mean)} ± {number(std, 2)}"
-    return f"{100 * mean:.1f} ± {100 * std:.1f}{_NBSP}%"
+    return f"{100 * mean:.1f} ± {percent(std, 1)}"
 
 
 def gap_of(rivals: RivalsPart, gap: GapPart, *, signed: bool = False) -> str:

@@ -67,6 +67,13 @@ def setting_axis(axes: Axes, least: float, most: float) -> None:
     _plain_ticks(axes.xaxis, low if least < 1 else max(low, 1), high)
 
 
+def free_limits(axes: Axes, low: float, high: float, *, free: float, ticks: int) -> None:
+    """Limits from one value to another with a share of the width free on both sides, and round ticks."""
+    room = free * (high - low or 1.0)
+    axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+
+
 def amount_axis(axis: Axis, amounts: ArrayLike, *, whole: bool = False) -> None:
     """Amounts from 0: beyond the least of them logarithmic where the largest is a hundred times as much."""
     shown = np.asarray(amounts, float)

@@ -88,6 +88,8 @@ def _card(folder: Path) -> bytes:
 def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
     """The key of a file, whose password is asked for where it has one."""
     keys, (ed25519, serialization) = _read(path), _library()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     ssh, pem = serialization.load_ssh_private_key, serialization.load_pem_private_key
     load: Any = ssh if keys.startswith(_SSH) else pem
     try:
@@ -95,7 +97,7 @@ def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
             found = load(keys, None)
         except TypeError:  # of a key that is encrypted
             found = load(keys, password().encode())
-    except _unsupported():
+    except UnsupportedAlgorithm:
         raise ConfigError(f"{path} has a password, for which OpenSSH keys need bcrypt; {_INSTALL}") from None
     except ValueError as error:
         raise ConfigError(f"{path} is no private key, or the password is wrong ({error})") from None
@@ -115,13 +117,6 @@ def _public(path: Path) -> Ed25519PublicKey:
     if isinstance(found, ed25519.Ed25519PublicKey):
         return found
     raise ConfigError(f"{path} is no public Ed25519 key; name the file that ends in .pub")
-
-
-def _unsupported() -> type[Exception]:
-    """What cryptography raises where a package that it needs is not installed."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-
-    return UnsupportedAlgorithm
 
 
 def _read(path: Path) -> bytes:

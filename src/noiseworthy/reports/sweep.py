@@ -86,8 +86,7 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
             table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
         loss = level(row["loss"]) if row["rounds"] else "–"
-        ended = loss, number(row["rounds"]), f"{row['uploads']:,.0f}"
-        table.add_row(*told, _spread(row), *ended)
+        table.add_row(*told, _spread(row), loss, number(row["rounds"]), f"{row['uploads']:,.0f}")
     return table
 
 

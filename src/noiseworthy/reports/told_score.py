@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from noiseworthy._wording import count, shortened_apart
-from noiseworthy.reports.style import PLAN, TONES, WIDE, drawable, head, new_figure, styled
+from noiseworthy.reports.marks import name_rows
+from noiseworthy.reports.style import PLAN, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.told_scores import sentences
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -33,8 +34,7 @@ def score_figure(record: RunRecord) -> Figure | None:
         axes.plot([score], [row], "o", color=colour, markersize=5, clip_on=False)
     said = "mean error of predictions" if told.reach else "records that the model is right on"
     head(axes, "What owners told of the model", f"{said}; two standard deviations to either side", "")
-    axes.set_yticks(range(len(rows)), [drawable(name) for name, *_ in rows], parse_math=False)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    name_rows(axes, [name for name, *_ in rows], 0.5, 0.5)
     if not told.reach:
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(PercentFormatter(1))

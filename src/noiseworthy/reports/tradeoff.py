@@ -11,19 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from noiseworthy.reports import style
 from noiseworthy.reports import tradeoff_words as words
-from noiseworthy.reports.style import (
-    MUTED,
-    ON_DARK,
-    ON_LIGHT,
-    PAPER,
-    PLAN,
-    RAMP,
-    WIDE,
-    head,
-    new_figure,
-    styled,
-)
+from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import TradeoffPart
 
@@ -90,7 +80,7 @@ def ink_on(colour: str) -> str:
         >>> ink_on("#ffffff"), ink_on("#262c66")
         ('#010101', '#fefefe')
     """
-    return max(ON_LIGHT, ON_DARK, key=lambda ink: contrast(ink, colour))
+    return max(style.ON_LIGHT, style.ON_DARK, key=lambda ink: contrast(ink, colour))
 
 
 def contrast(one: str, other: str) -> float:

@@ -9,17 +9,16 @@ from noiseworthy._wording import count, number, percent
 from noiseworthy.model.description import Description
 from noiseworthy.reports.at_home import NAMES
 from noiseworthy.reports.html import PAGES
+from noiseworthy.reports.marks import name_rows
 from noiseworthy.reports.scales import percent_axis
 from noiseworthy.reports.style import INK, MUTED, NARROW, PLAN, RULE, head, new_figure, styled, svg
 
 FILE = "tuned.html"
 Scores = dict[str, float]
-Limits = dict[str, tuple[float, float]]
+Ends = dict[str, tuple[float, float]]
 
 
-def page_of(
-    said: Description, records: int, tests: int, scores: Scores, limits: Limits, gains: Limits
-) -> str:
+def page_of(said: Description, records: int, tests: int, scores: Scores, limits: Ends, gains: Ends) -> str:
     """The page, which loads nothing over the network.
 
     Args:
@@ -42,7 +41,7 @@ def page_of(
     )
 
 
-def finding(said: Description, scores: Scores, gains: Limits) -> str:
+def finding(said: Description, scores: Scores, gains: Ends) -> str:
     """The three scores in a sentence without its full stop; whether those of the same records differ."""
     told = ", ".join(f"{NAMES[name]} {unit(said)}{_written(said, value)}" for name, value in scores.items())
     others = " and ".join(NAMES[name] for name, (low, high) in gains.items() if low > 0 or high < 0)
@@ -50,7 +49,7 @@ def finding(said: Description, scores: Scores, gains: Limits) -> str:
     return f"{told[0].upper()}{told[1:]}: {chance}"
 
 
-def rows(said: Description, scores: Scores, limits: Limits) -> list[dict[str, str]]:
+def rows(said: Description, scores: Scores, limits: Ends) -> list[dict[str, str]]:
     """A row for each candidate."""
     return [
         {"model": NAMES[name], _name(said): _written(said, value), "95 % limits": _ends(said, limits[name])}
@@ -59,7 +58,7 @@ def rows(said: Description, scores: Scores, limits: Limits) -> list[dict[str, st
 
 
 @styled
-def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
+def scores_figure(said: Description, scores: Scores, limits: Ends) -> Figure:
     """A dot with its limits for each candidate."""
     figure = new_figure(NARROW, 1.9)
     axes = figure.subplots()
@@ -69,9 +68,8 @@ def scores_figure(said: Description, scores: Scores, limits: Limits) -> Figure:
         colour = PLAN if name == "tuned" else INK
         axes.hlines(row, *limits[name], color=colour if name == "tuned" else MUTED, linewidth=2, alpha=0.5)
         axes.scatter([value], [row], 26, colour, zorder=3, linewidths=0)
-    axes.set_yticks(range(len(scores)), [NAMES[name] for name in scores])
+    name_rows(axes, [NAMES[name] for name in scores], 0.5, 0.5)
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(scores) - 0.5, -0.5)
     axes.grid(visible=False)
     axes.grid(axis="x", color=RULE)
     if said.classes is not None:

@@ -7,34 +7,20 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from noiseworthy._wording import count
+from noiseworthy.reports import style
 from noiseworthy.reports.findings import Outcome, over_seeds, score_name
+from noiseworthy.reports.marks import beside
 from noiseworthy.reports.result import beside_usual, compared_by, usual_verdict, written
-from noiseworthy.reports.scales import percent_axis
-from noiseworthy.reports.style import (
-    INK,
-    MUTED,
-    NARROW,
-    ON_PAPER,
-    PAPER,
-    PLAN,
-    RULE,
-    TONES,
-    head,
-    new_figure,
-    small,
-    styled,
-)
+from noiseworthy.reports.scales import free_limits, percent_axis
+from noiseworthy.reports.style import INK, MUTED, NARROW, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart
 
 _ROW, _AROUND = 0.44, 1.15
 """Inches of a row, and of everything around the rows."""
-_FREE = 0.06
-"""Share of the width that is left free beside losses."""
 
 
 @styled
@@ -91,9 +77,7 @@ def _limits(axes: Axes, record: RunRecord, what: Quantity, outcomes: list[Outcom
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     if what == "accuracy":
         low = max(low, -1.0)
-    room = _FREE * (high - low or 1.0)
-    axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    free_limits(axes, low, high, free=0.06, ticks=5)
 
 
 def _row(axes: Axes, row: int, name: str, colour: str) -> None:
@@ -101,16 +85,13 @@ def _row(axes: Axes, row: int, name: str, colour: str) -> None:
     axes.annotate(
         name, (0, row), (0, 4), ("axes fraction", "data"), textcoords="offset points", va="bottom",
         color=PLAN if colour == PLAN else INK, fontweight="bold" if colour == PLAN else "normal",
-        fontsize=small(), annotation_clip=False, bbox=ON_PAPER,
+        fontsize=style.small(), annotation_clip=False, bbox=style.ON_PAPER,
     )  # fmt: skip
 
 
 def _mark(axes: Axes, row: int, outcome: Outcome | None, colour: str, write) -> None:
     said = "diverged" if outcome is None else write(outcome.mean)
-    axes.annotate(
-        said, (1, row), (6, 0), ("axes fraction", "data"), textcoords="offset points", va="center",
-        color=colour, fontweight="bold" if colour == PLAN else "normal", annotation_clip=False,
-    )  # fmt: skip
+    beside(axes, row, said, colour, fontweight="bold" if colour == PLAN else "normal")
     if outcome is None or not np.isfinite(outcome.mean):
         return
     mean = float(np.clip(outcome.mean, *axes.get_xlim()))

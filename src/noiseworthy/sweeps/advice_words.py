@@ -71,8 +71,12 @@ def reached(advice: AdviceValues, one: AdvisedPart) -> str:
 
 def band(advice: AdviceValues, one: AdvisedPart) -> str:
     """From the least to the greatest score over public data sets and seeds."""
-    least, most = (written(advice.score, getattr(one.accuracy, end)) for end in ("least", "most"))
-    return f"{least.removesuffix(' %')} to {most} over data sets and seeds"
+    return f"{ends(advice, one.accuracy.least, one.accuracy.most)} over data sets and seeds"
+
+
+def ends(advice: AdviceValues, least: float, most: float) -> str:
+    """From one score to another."""
+    return f"{written(advice.score, least).removesuffix(' %')} to {written(advice.score, most)}"
 
 
 def written(kind: str, score: float) -> str:

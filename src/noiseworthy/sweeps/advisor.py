@@ -26,16 +26,8 @@ from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues, SettingPart
 from noiseworthy.tasks.qualities import score_of
-from noiseworthy.trials.advisor import (
-    CAP,
-    Entry,
-    LeftOut,
-    Progress,
-    clients_that_work,
-    ranking,
-    recommended,
-    side_by_side,
-)
+from noiseworthy.trials import advisor as trials
+from noiseworthy.trials.advisor import CAP, Entry, LeftOut, Progress, ranking, recommended, side_by_side
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.crossovers import Outlook, outlook
@@ -178,12 +170,13 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
     by_name, best = {one.algorithm.name: one for one in studies}, ranked[0][1]
     treatment = best.found.result.winner.treatment
+    others = [one for place, one in ranked if place > 1 and one.train]
     return Advice(
         tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranked),
         (*left_out, *refused), None if chosen is None else chosen.name, bench.facts.problem.n_clients,
-        None if chosen else clients_that_work(bench, best.space, treatment, seeds=planning.seeds),
+        None if chosen else trials.clients_that_work(bench, best.space, treatment, seeds=planning.seeds),
         bench.sources, *_named(bench.facts),
-        None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
+        outlook(bench, chosen, others[0], seconds * _OUTLOOK) if chosen and others else None,
         "" if chosen is None else _for_owners(prepared, bench, chosen),
     )  # fmt: skip
 
@@ -202,12 +195,6 @@ def _for_owners(prepared: Prepared, bench: Bench, chosen: Entry) -> str:
         return ""
     home = at_home(bench, chosen.space, chosen.found.result.winner)
     return home_advice(home, numbers=bench.facts.classes is None)
-
-
-def _outlook(bench: Bench, chosen: Entry, ranked: list[tuple[int, Entry]], seconds: float) -> Outlook | None:
-    """What is recommended beside the best that does not tie with it."""
-    others = [one for place, one in ranked if place > 1 and one.train]
-    return outlook(bench, chosen, others[0], seconds) if others else None
 
 
 # Who enters -------------------------------------------------------------------------------------------

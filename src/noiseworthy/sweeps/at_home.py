@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import jax, jnp
 from noiseworthy.home.base import AtHome
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, PUBLISHED, SHARED, merits_at_home, overall_score
+from noiseworthy.home.candidates import ALONE, BEST, CANDIDATES, PUBLISHED, SHARED
+from noiseworthy.home.owners import merits_at_home, overall_score
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.registry import make
 from noiseworthy.studies.at_home import counted_once, delivers_to_owners
@@ -91,10 +92,12 @@ def with_homes(contest: Contest, prepared: Prepared, on_progress: Progress = lam
         each = merits_at_home(federation, task, entry.theta, candidates, seen=seen, owned=owned)
         return {name: overall_score(merits) for name, merits in each.items()}
 
+    published = PUBLISHED if isinstance(task, LinearModel) else {}
+    ways = {**{name: made for name, made in CANDIDATES.items() if name != ALONE}, **published}
     alone = scores(own.entries[0], {ALONE: CANDIDATES[ALONE]})
     for point in here:
         for entry in point.entries:
-            found[id(entry)] = {**alone, **scores(entry, _ways(task))}
+            found[id(entry)] = {**alone, **scores(entry, ways)}
             on_progress(len(found) / count)
 
     def at_home(point: Condition) -> Condition:
@@ -102,12 +105,6 @@ def with_homes(contest: Contest, prepared: Prepared, on_progress: Progress = lam
         return replace(point, entries=tuple(entries))
 
     return replace(contest, points=tuple(map(at_home, contest.points)))
-
-
-def _ways(task: Task) -> dict[str, AtHome]:
-    """What owners make of a shared model, by name."""
-    published = PUBLISHED if isinstance(task, LinearModel) else {}
-    return {**{name: made for name, made in CANDIDATES.items() if name != ALONE}, **published}
 
 
 def _kept(entry: Entry, task: Task, seed: int) -> tuple[_Seen, _Owned | None]:

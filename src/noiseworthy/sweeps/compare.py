@@ -1,6 +1,6 @@
 """Train a plan beside fixed settings, and how much of the attainable gain it loses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
@@ -123,9 +123,14 @@ def run_grid(
     on_progress: Progress = lambda done: None,
 ) -> list[Cell]:  # fmt: skip
     """Train each plan under each seed; plans that ask as many clients share a compiled program."""
-    load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
+    load = loading(federation, task)
     runs = carried_out_each(plans, task, load, seeds, lambda plan: np.array([plan.all_rounds]), on_progress)
     return [Cell(setting_of(plan), *ended(run), run.theta[0]) for plan, run in zip(plans, runs, strict=True)]
+
+
+def loading(federation: Federation, task: Task) -> Callable[[bool], Shards]:
+    """What puts a federation on the device, with records or condensed, once and when first asked."""
+    return cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
 
 
 def ended(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -148,8 +153,7 @@ def compare(
     """
     check_same_sizes(plan.problem, federation)
     seeds, (grid, usual) = study.compare.seeds, fixed_settings(plan, task, study)
-    shards = Shards.load(federation, task)
-    start = untrained_loss(task, shards)
+    start = untrained_loss(task, Shards.load(federation, task))
     plans = [*grid, *(setting for _, setting in usual), *([plan] if plan.train else [])]
     cells = run_grid(plans, federation, task, seeds, on_progress)
     untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))

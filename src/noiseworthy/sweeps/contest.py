@@ -6,9 +6,9 @@ are planned with exact counts and exact noise before anything is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +29,7 @@ from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
 from noiseworthy.studies.training import LEAST_ROUNDS, Pace, Run, carried_out_each, pace_of
-from noiseworthy.sweeps.compare import ended, search_epsilon
+from noiseworthy.sweeps.compare import ended, loading, search_epsilon
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.personal import personalised
@@ -187,12 +187,13 @@ def train_contest(
     """
     trained: list[Condition] = []
     for alpha, group in groupby(contest.points, key=lambda point: point.alpha):
-        site, points = _Site.of(_dealt(prepared, alpha)), list(group)
-        if not trained and on_estimate is not None and _takes_long(contest, site):
-            on_estimate(_foretold(contest, site))
+        (federation, task), points = _dealt(prepared, alpha).trained(), list(group)
+        shards = loading(federation, task)
+        if not trained and on_estimate is not None and _takes_long(contest, task):
+            on_estimate(_foretold(contest, task, shards))
         plans, before = [entry.plan for point in points for entry in point.entries], len(trained)
         part = _part(on_progress, contest, before, before + len(points))
-        runs = carried_out_each(plans, site.task, site.shards, contest.seeds, _looks, part)
+        runs = carried_out_each(plans, task, shards, contest.seeds, _looks, part)
         for point in points:
             # entries come first: zip ends with them before it takes, and loses, a run of the next point
             entries = tuple(_trained(entry, run) for entry, run in zip(point.entries, runs, strict=False))
@@ -304,19 +305,6 @@ def _privacy(table: PrivacyTable, point: Condition) -> PrivacyTable:
 # Trainings --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Site:
-    """A federation on the device, with records or with what stands for them; loaded when it is asked for."""
-
-    task: Task
-    shards: Callable[[bool], Shards]
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> _Site:
-        federation, task = prepared.trained()
-        return cls(task, cache(lambda condensed: Shards.load(federation, task, condensed=condensed)))
-
-
 def _looks(plan: Plan) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, plan.all_rounds, _LOOKS).astype(int))
 
@@ -342,16 +330,19 @@ def _part(on_progress: Progress, contest: Contest, first: int, end: int) -> Prog
 # How long it takes ------------------------------------------------------------------------------------
 
 
-def _takes_long(contest: Contest, site: _Site) -> bool:
+def _takes_long(contest: Contest, task: Task) -> bool:
     """Whether networks train, for at least as long as timing them would take."""
     rounds = contest.at(contest.mechanisms[0]).entries[0].plan.rounds
-    return rounds >= LEAST_ROUNDS and not isinstance(site.task, LinearModel)
+    return rounds >= LEAST_ROUNDS and not isinstance(task, LinearModel)
 
 
-def _foretold(contest: Contest, site: _Site) -> float:
+def _foretold(contest: Contest, task: Task, shards: Callable[[bool], Shards]) -> float:
     """Seconds of all trainings, from a few rounds of each kind of algorithm at the study's own point."""
-    timed = contest.at(contest.mechanisms[0])
-    paces = _paces(timed, site, contest.seeds)
+    timed, paces = contest.at(contest.mechanisms[0]), dict[str, Pace]()
+    for entry in timed.entries:
+        if entry.kind not in paces:
+            algorithms = [make(entry.plan, task, seed) for seed in contest.seeds]
+            paces[entry.kind] = pace_of(algorithms, entry.plan.uploads, shards(False), contest.seeds)
     most = timed.entries[0].plan.problem.sizes.max()
     seconds, compiled = 0.0, {(timed.mechanism, timed.alpha, kind) for kind in paces}
     for point in contest.points:
@@ -362,13 +353,3 @@ def _foretold(contest: Contest, site: _Site) -> float:
             seconds += 0.0 if program in compiled else pace.compiling
             compiled.add(program)
     return seconds
-
-
-def _paces(point: Condition, site: _Site, seeds: Sequence[int]) -> dict[str, Pace]:
-    """The pace of each kind of algorithm."""
-    found: dict[str, Pace] = {}
-    for entry in point.entries:
-        if entry.kind not in found:
-            algorithms = [make(entry.plan, site.task, seed) for seed in seeds]
-            found[entry.kind] = pace_of(algorithms, entry.plan.uploads, site.shards(False), seeds)
-    return found

@@ -246,7 +246,9 @@ def _planned(
     study, resources = prepared.study, _resources(prepared)
     epsilon = surface.epsilon.budget(prepared.epsilon, point.epsilon)
     budget = surface.budget.budget(prepared.resource_budget, point.budget)
-    privacy = {"epsilon": prepared.stated(epsilon), **_trusting(point.trust, study.privacy.trust)}
+    privacy: dict[str, object] = {"epsilon": prepared.stated(epsilon)}
+    if point.trust not in (None, study.privacy.trust):
+        privacy |= {"trust": point.trust, "colluders": 0, "dropouts": 0, "cohorts": "public"}
     changed = {
         "privacy": study.privacy.model_copy(update=privacy),
         "resources": resources.model_copy(update={"budget": prepared.stated(budget)}),
@@ -261,13 +263,6 @@ def _planned(
         return replace(point, plan=decide(replace(prepared, study=other), on_progress).plan)
     except InvalidInput as error:
         return replace(point, reason=str(error))
-
-
-def _trusting(model: TrustModel | None, own: TrustModel) -> dict[str, object]:
-    """What changes in `[privacy]` under another trust than the study's own."""
-    return {} if model in (None, own) else {
-        "trust": model, "colluders": 0, "dropouts": 0, "cohorts": "public",
-    }  # fmt: skip
 
 
 def _resources(prepared: Prepared) -> ResourcesTable:

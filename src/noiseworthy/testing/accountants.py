@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import stats
 
-from noiseworthy.errors import UserError
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
+from noiseworthy.testing.mechanisms import assert_refused
 
 _CASES = [(shift, k, delta) for shift in (0.01, 0.2, 1.5) for k in (1, 7, 60) for delta in (1e-9, 1e-5, 1e-2)]
 _SLACK = 1e-9
@@ -79,7 +79,7 @@ class AccountantConformance:
         bad: list[Any] = [(0.1, 3, delta) for delta in (-1e-9, 1.0, math.nan, math.inf)]
         bad += [(0.1, k, 1e-5) for k in (-1, 0.5, math.nan, math.inf)]
         for case in bad if self.pure else [*bad, (0.1, 3, 0.0)]:
-            _refused(lambda case=case: self.epsilon(*case), case)
+            assert_refused(lambda case=case: self.epsilon(*case), case)
 
 
 def least_epsilon(family: Family, shift: float, releases: int, delta: float) -> float:
@@ -109,11 +109,3 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if float(gaussian_delta(middle, mu)) > delta else (low, middle)
     return low
-
-
-def _refused(call, what: object) -> None:
-    try:
-        answer = call()
-    except UserError:
-        return
-    raise AssertionError(f"{what} is answered by {answer} and not refused")

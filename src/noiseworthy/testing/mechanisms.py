@@ -1,6 +1,7 @@
 """What noise and clips must keep, as suites to inherit."""
 
 import inspect
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar
@@ -68,6 +69,15 @@ def assert_follows(sample: NDArray[np.float64], family: Family, what: str) -> No
         assert p > FALSE_ALARM, f"{what}: {name} does not fit {family} noise of planned size (p = {p:.1e})"
 
 
+def assert_refused(call: Callable[[], object], what: object) -> None:
+    """Fail where a call is answered, and not refused by an error for users."""
+    try:
+        answer = call()
+    except UserError:
+        return
+    raise AssertionError(f"{what} is answered by {answer} and not refused by an error for users")
+
+
 _DRAWS = 40_000
 _SEEDS = {"seed", "key", "rng", "generator", "random_state"}
 
@@ -115,7 +125,7 @@ class NoiseConformance:
         """Floats, NaN among them, lists, and totals beyond 2^53 leave no client."""
         totals: list[Any] = [np.array([0.5]), np.array([np.nan]), [1, 2], np.array([LIMIT + 1])]
         for total in totals:
-            _refused(lambda total=total: self.noise(4.0).added_to(total), f"a total of {type(total)}")
+            assert_refused(lambda total=total: self.noise(4.0).added_to(total), f"a total of {type(total)}")
 
     def test_it_takes_no_seed_unless_it_is_a_simulation(self):
         """What can be repeated can be subtracted."""
@@ -172,17 +182,6 @@ def _within(steps: NDArray[np.int64], norm: Norm, bound: Fraction) -> bool:
     if norm == "l1":
         return sum(map(abs, whole)) <= bound
     return sum(step * step for step in whole) <= bound * bound
-
-
-def _refused(call, what: str) -> None:
-    try:
-        call()
-    except UserError:
-        return
-    raise AssertionError(f"{what} is not refused by an error for users")
-
-
-__all__ = ["FALSE_ALARM", "ClipConformance", "NoiseConformance"]
 
 
 def adversarial(features: int) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ The ranking is of measured trials. A race chooses by its own seeds and so flatte
 seeds are fresh, and the same for all, so that luck cancels from the differences.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -134,12 +133,12 @@ def side_by_side(
     Raises:
         UserError: the first algorithm and all others are refused; why the first is.
     """
-    clock, entries = _Clock(seconds), []
+    whole, entries = Deadline(seconds), []
     refused: dict[str, UserError] = {}
     for i, (space, tell) in enumerate(zip(spaces, _parts(spaces, on_progress), strict=True)):
         kinds = [entries[0].found.result.winner.treatment] if entries else treatments
         chances = len(kinds) + (not entries)  # the first opens the data and compiles what all share
-        own = clock.share(chances * effort(space), sum(map(effort, spaces[i + 1 :])))
+        own = whole.share(chances * effort(space), sum(map(effort, spaces[i + 1 :])))
         try:
             entries.append(_entry(bench, space, entries, kinds, seeds, own, tell))
         except UserError as error:
@@ -153,11 +152,7 @@ def _entry(
     bench: Bench, space: Space, others: Sequence[Entry], kinds: Sequence[Treatment | None], seeds: int,
     deadline: Deadline, on_progress: Callable[[float], None],
 ) -> Entry:  # fmt: skip
-    """The entry of an algorithm: that of another that does the same, or the winner of its race.
-
-    Raises:
-        UserError: what no setting of it is allowed by, or that there is no time for a race.
-    """
+    """The entry of an algorithm: that of another that does the same, or the winner of its race."""
     if (twin := _twin(bench, space, others, seeds)) is not None:
         return twin
     if others and deadline.passed:
@@ -228,17 +223,6 @@ def effort(space: Space) -> int:
         1
     """
     return len({(one.passes, one.work) for one in space.first()})
-
-
-class _Clock:
-    """What is left of a time that several races share."""
-
-    def __init__(self, seconds: float):
-        self._end = time.monotonic() + seconds
-
-    def share(self, own: int, others: int) -> Deadline:
-        """The time of a race by its effort, beside that of all that are still to run."""
-        return Deadline(max(self._end - time.monotonic(), 0.0) * own / (own + others))
 
 
 def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[[float], None]]:
@@ -381,14 +365,12 @@ def _works(bench: Bench, space: Space, tried: Sequence[Candidate], factor: int, 
     return bool(_crowded(bench, space, leaders, factor, seeds).min() <= WORKS)
 
 
-def _crowded(
-    bench: Bench, space: Space, candidates: Sequence[Candidate], factor: int, seeds: Sequence[int]
-) -> Real:
+def _crowded(bench: Bench, space: Space, few: Sequence[Candidate], factor: int, seeds: Sequence[int]) -> Real:
     """Mean losses of candidates with `factor` times as many clients, shape (candidates,)."""
 
     def on(proxy: Proxy) -> Real:
-        plans = [bench.plan(space, candidate, proxy) for candidate in candidates]
+        plans = [bench.plan(space, candidate, proxy) for candidate in few]
         crowd = replace(proxy, noise_factor=proxy.noise_factor / np.sqrt(factor))
         return np.minimum(voted(crowd, plans, seeds), CAP).mean(axis=1)
 
-    return np.mean(on_each(bench.proxies(candidates[0].treatment), on), axis=0)
+    return np.mean(on_each(bench.proxies(few[0].treatment), on), axis=0)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.home.base import AtHome as Making
 from noiseworthy.home.base import Real
-from noiseworthy.home.candidates import own_model, shared_model, tuned_model
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED
+from noiseworthy.home.candidates import ALONE, BEST, CANDIDATES, SHARED, own_model, tuned_model
 from noiseworthy.home.scores import merits
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import MOST_CLIENTS
@@ -47,10 +46,6 @@ class Otherwise(NamedTuple):
     way: Way
     value: float
     gain: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return self._asdict()
 
 
 def otherwise(bench: Bench, space: Space, winner: Candidate, enough: float) -> tuple[Otherwise, ...]:
@@ -130,7 +125,7 @@ class _Trial(NamedTuple):
 _OF_LINEAR = _Trial(5, 3, 2, CANDIDATES)
 _OF_NETWORKS = _Trial(3, 0, 2, {
     ALONE: partial(own_model, tried=OWN_EPOCHS),
-    SHARED: shared_model,
+    SHARED: CANDIDATES[SHARED],
     BEST: partial(tuned_model, tried=TUNED_EPOCHS),
 })  # fmt: skip
 
@@ -196,15 +191,14 @@ class AtHome:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, as records keep it."""
-        scores = {name: each.tolist() for name, each in self.scores.items()}
         return {
             "records": self.records.tolist(),
-            **scores,
+            **{name: each.tolist() for name, each in self.scores.items()},
             "gains": self.gains.tolist(),
             "best": self.best,
             "shares": self.shares.tolist(),
             "gaining": int(self.gainers.sum()),
-            "changes": [one.as_dict() for one in self.changes],
+            "changes": [one._asdict() for one in self.changes],
             "planned_for": self.planned_for,
         }
 
@@ -271,7 +265,6 @@ def _on(proxy: Proxy, plan: Plan | None, places: NDArray[np.int64], tried: _Tria
     for number, theta in enumerate(thetas):
         for j, site in enumerate(sites(proxy.facts, records, places, seed_of(number))):
             for i, made in enumerate(tried.candidates.values()):
-                model = made(task, theta, site.own, number)
-                each = merits(task, model, site.x, site.y, variance)
+                each = merits(task, made(task, theta, site.own, number), site.x, site.y, variance)
                 scores[number, i, j] = np.nan_to_num(np.average(each, weights=site.counts))
     return scores.mean(axis=0)

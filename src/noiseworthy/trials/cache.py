@@ -88,10 +88,7 @@ def _written(result: Result) -> dict[str, Any]:
         "treatment": treatment and asdict(treatment),
         "lost": result.lost.tolist(),
         "spread": result.spread,
-        "loss": result.scores.loss.tolist(),
-        "accuracy": result.scores.accuracy.tolist(),
-        "quality": None if result.scores.quality is None else result.scores.quality.tolist(),
-        "missed": None if result.scores.missed is None else result.scores.missed.tolist(),
+        **{name: one if one is None else one.tolist() for name, one in result.scores._asdict().items()},
         "trainings": result.trainings,
         "frontier": [list(price) for price in result.frontier],
     }

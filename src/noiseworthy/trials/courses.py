@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from noiseworthy._jax import Array, jax, jnp
+from noiseworthy._validate import Real
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import SideBySide, simulate
 from noiseworthy.methods.algorithm import Algorithm, NoisedUploads
@@ -28,7 +29,7 @@ from noiseworthy.trials.rotated import Rotated
 from noiseworthy.trials.widened import Narrow, places
 
 N = TypeVar("N", bound=NoisedUploads)
-Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
+Outcomes: TypeAlias = tuple[Real, ...]
 """Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
@@ -63,8 +64,8 @@ def constant_score(proxy: Proxy) -> float:
 
 
 def courses(
-    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: Real
+) -> list[tuple[Real, Real]]:
     """Losses over the untrained one along the rounds of any plans, and their final scores, on each proxy.
 
     A score is the metric that the study names; where it names none, accuracy, or R^2 of a regression.
@@ -86,7 +87,7 @@ def of_each(
     proxies: Sequence[Proxy],
     plans: Sequence[Plan | None],
     seeds: Sequence[int],
-    shares: NDArray[np.float64],
+    shares: Real,
     *,
     models: bool = False,
 ) -> list[Outcomes]:
@@ -120,15 +121,12 @@ def deals_of(seeds: Sequence[int]) -> list[int]:
     return [seeds[i - i % _SEEDS] // _SEEDS for i in range(len(seeds))]
 
 
-def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
+def blank(shape: tuple[int, ...], named: bool) -> list[Real]:
     """Scores where training diverged: losses and accuracies, and where something else counts, of that."""
-    times = 2 if named else 1
-    return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
+    return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 4 if named else 2]]
 
 
-def _alike(
-    plans: Sequence[Plan | None], task: Task, shares: NDArray[np.float64]
-) -> Iterator[tuple[list[int], int]]:
+def _alike(plans: Sequence[Plan | None], task: Task, shares: Real) -> Iterator[tuple[list[int], int]]:
     """Places of plans that one program trains, and its width: as many clients, one clipping, one law.
 
     Only where more than the end counts they must be as long as each other; else the shorter ones stand still.
@@ -149,7 +147,7 @@ def _alike(
 
 def _side_by_side(
     proxies: Sequence[Proxy], plans: Sequence[Plan], width: int, seeds: Sequence[int],
-    shares: NDArray[np.float64],
+    shares: Real,
 ) -> Iterator[Outcomes]:  # fmt: skip
     calls = [*_calls(seeds, len(plans), width)]
     parts = [_few(proxies, plans, [seeds[i] for i in places], deal, width, shares) for deal, places in calls]
@@ -195,7 +193,7 @@ def _lots(rounds: Sequence[int], widths: tuple[int, ...]) -> list[int]:
 
 def _few(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], number: int, width: int,
-    shares: NDArray[np.float64],
+    shares: Real,
 ) -> list[Outcomes]:  # fmt: skip
     """`_side_by_side` on a deal of each proxy, for no more plans and seeds than a program has room for."""
     # the first plan is the longest: shorter ones, of which only the end is scored, stand still until then
@@ -266,8 +264,8 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
 
 
 def _by_metric(
-    proxy: Proxy, deal: Deal, theta: NDArray[np.float32], loss: NDArray[np.float64],
-    accuracy: NDArray[np.float64],
+    proxy: Proxy, deal: Deal, theta: NDArray[np.float32], loss: Real,
+    accuracy: Real,
 ) -> Outcomes:  # fmt: skip
     """The metric that the study names and what is missed of it, in the shape of losses; none for the loss."""
     if (metric := proxy.facts.metric) == "loss":

@@ -1,5 +1,7 @@
 """How long planning may take."""
 
+from __future__ import annotations
+
 import time
 
 
@@ -13,3 +15,7 @@ class Deadline:
     def passed(self) -> bool:
         """Whether no time is left."""
         return time.monotonic() > self._end
+
+    def share(self, own: float, others: float) -> Deadline:
+        """That of a part of what is left, by its effort beside that of all that is still to come."""
+        return Deadline(max(self._end - time.monotonic(), 0.0) * own / (own + others))

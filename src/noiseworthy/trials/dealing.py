@@ -42,7 +42,10 @@ def dealt(facts: PublicFacts, records: Records, seed: int, most: int = RECORDS) 
     records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
     rng = np.random.default_rng(seed)
     if (stood_for := real_owners(facts, records, seed, rng)) is not None:
-        return _by_owners(records, stood_for, few, rng)
+        parts = [np.resize(rng.permutation(own), int(n)) for own, n in zip(stood_for, few, strict=True)]
+        owners = [(records.x[part], records.y[part]) for part in parts]
+        test = records.test_x, records.test_y
+        return Federation.from_clients(owners, test=test, classes=records.classes, name=records.name)
     settings = _scaled_settings(facts, records.classes)
     rule = "iid" if records.classes is None or facts.partition == OWNERS else facts.partition
     some = _some(records, 2 * len(sizes) * int(few.max()), rng)
@@ -65,14 +68,6 @@ def real_owners(
     every = members_of(records.client_ids)
     order = rng.permutation(len(every))
     return [every[order[i % len(every)]] for i in range(facts.problem.n_clients)]
-
-
-def _by_owners(
-    records: Records, stood_for: list[NDArray[np.int64]], sizes: NDArray[np.int64], rng: np.random.Generator
-) -> Federation:
-    parts = [np.resize(rng.permutation(own), int(size)) for own, size in zip(stood_for, sizes, strict=True)]
-    owners, tests = [(records.x[part], records.y[part]) for part in parts], (records.test_x, records.test_y)
-    return Federation.from_clients(owners, test=tests, classes=records.classes, name=records.name)
 
 
 def weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:

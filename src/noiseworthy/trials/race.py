@@ -136,7 +136,6 @@ class _Standing:
         return self.scores.voted.mean(axis=2)
 
     def beside(self, other: _Standing) -> _Standing:
-        """Both together."""
         return _Standing([*self.candidates, *other.candidates], self.scores.beside(other.scores))
 
 
@@ -206,8 +205,7 @@ def _coarse(
     """The first grid under every treatment, as far as the time goes; at least under the first."""
     seeds, standing = list(islice(fresh, effort.seeds)), None
     for done, kind in enumerate(kinds, start=1):
-        steep = bench.facts.problem.law.exponent == 2
-        settings = space.first(steep, effort.stride, effort.most)
+        settings = space.first(bench.facts.problem.law.exponent == 2, effort.stride, effort.most)
         few = bench.possible(space, [Candidate(setting, kind) for setting in settings])
         found = _Standing(few, bench.scores(space, few, seeds))
         standing = found if standing is None else standing.beside(found)

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from noiseworthy._jax import Array, jax
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
+from noiseworthy.home.base import Parameters
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.reference import MOST_DIRECTIONS, principal
+from noiseworthy.trials.widened import seen_by
 
 _LEAST = 2 * MOST_DIRECTIONS
 """Numbers of a record from which on fewer are worth their rotation."""
@@ -74,13 +76,10 @@ def rotated(shards: Shards, directions: NDArray[np.float32], norm: Norm) -> Shar
         found = np.concatenate([seen, intercept, length(whole, order)], axis=-1)
         return jax.device_put(found.reshape(*prepared.shape[:-1], -1))
 
-    groups = tuple(one._replace(train=one.train._replace(x=along(one.train.x))) for one in shards.groups)
-    return Shards(shards.train._replace(x=along(shards.train.x)), along(shards.test_x), shards.test_y, groups)
+    return seen_by(shards, along)
 
 
-def back(
-    theta: NDArray[np.floating], task: LinearModel, directions: NDArray[np.float32]
-) -> NDArray[np.floating]:
+def back(theta: Parameters, task: LinearModel, directions: NDArray[np.float32]) -> Parameters:
     """Models of the records as they were, shape (..., p), from those along directions."""
     every = theta.shape[:-1]
     features, intercepts = np.split(theta.reshape(*every, -1, task.outputs), [len(directions)], axis=-2)

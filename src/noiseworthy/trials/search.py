@@ -82,12 +82,8 @@ def plan_by_trial(
     Where compiled programs are kept, races are too: the same race again is read from the cache.
 
     Args:
-        bench: public facts of the private federation, and its proxies.
-        space: the algorithm and what the user has fixed.
+        bench, space, seeds, deadline, on_progress: as `race`.
         treatments: of records, to choose from; None keeps what the study says.
-        seeds: noise seeds of the final.
-        deadline: after which the best setting so far is taken.
-        on_progress: told the share of the work that is done.
 
     Returns:
         A `TrialPlan`, a function of public inputs alone.
@@ -144,9 +140,10 @@ def _untrained(plan: Plan) -> Plan:
 
 def _notes(found: TrialPlan) -> tuple[str, ...]:
     names = ", ".join(found.sources)
+    tuned = "Settings were chosen by the loss of models that owners tune at home. " * found.by_tuning
     notes = [
         f"Planned by trial on public data ({names}): {found.result.trainings:,} short trainings with this "
-        f"federation's noise; no private record was read. {_by_tuning(found)}On the one it suits least, the "
+        f"federation's noise; no private record was read. {tuned}On the one it suits least, the "
         f"plan {_loses(found)}."
     ]
     if cheaper := _cheaper(found):
@@ -176,13 +173,6 @@ def _cheaper(found: TrialPlan) -> str:
         f"With {offer.uploads:,} uploads in the place of {planned:,} it would lose {more:.1%} more of the "
         "gain on public data; state rounds to take them."
     )
-
-
-def _by_tuning(found: TrialPlan) -> str:
-    """What the last rounds of the race chose by, where that is not the shared model itself."""
-    if not found.by_tuning:
-        return ""
-    return "Settings were chosen by the loss of models that owners tune at home. "
 
 
 def _loses(found: TrialPlan) -> str:

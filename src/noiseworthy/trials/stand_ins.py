@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from noiseworthy.data.prior import PRIOR
-from noiseworthy.data.prior_columns import Block
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import same_data
 
@@ -82,14 +81,10 @@ def likeness(facts: PublicFacts, table: _Table) -> float:
     features = abs(math.log(math.prod(facts.record_shape) / table.features))
     classes = abs(math.log((facts.classes or 1) / (table.classes or 1)))
     records = abs(math.log(facts.problem.sizes.sum() / table.records)) / 2
-    codes = abs(_codes(facts.columns) - table.codes) if facts.columns else 0.0
+    coded = sum(block.width for block in facts.columns if block.kind in ("yes-no", "category"))
+    width = sum(block.width for block in facts.columns)
+    codes = abs(coded / width - table.codes) if width else 0.0
     return math.exp(-min(features, 3.0) - min(classes, 3.0) - min(records, 1.0) - codes)
-
-
-def _codes(columns: Sequence[Block]) -> float:
-    """Share of the features that are codes."""
-    coded = sum(block.width for block in columns if block.kind in ("yes-no", "category"))
-    return coded / sum(block.width for block in columns)
 
 
 def _kind(classes: int | None) -> int:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.home.base import Parameters, Real
@@ -38,9 +37,7 @@ _AS_IT_IS = 0.1
 seed, and it decides where tuned models tell no settings apart."""
 
 
-def after_tuning(
-    proxy: Proxy, loss: Real, theta: NDArray[np.floating], seeds: Sequence[int]
-) -> tuple[Real, Real]:
+def after_tuning(proxy: Proxy, loss: Real, theta: Parameters, seeds: Sequence[int]) -> tuple[Real, Real]:
     """Scores of tuned models, and their losses over those of own models: 1 is staying home.
 
     Args:
@@ -63,13 +60,12 @@ def after_tuning(
     return score, (1 - _AS_IT_IS) * missed + _AS_IT_IS * np.minimum(loss, 1.0)
 
 
-def gains_of(proxy: Proxy, theta: NDArray[np.floating], seeds: Sequence[int]) -> float:
+def gains_of(proxy: Proxy, theta: Parameters, seeds: Sequence[int]) -> float:
     """Score of tuned models less that of own ones, mean over trainings and typical owners.
 
     Args:
-        proxy: where shared models were trained.
-        theta: their parameters, shape (seeds, p).
-        seeds: of noise, by which public records were dealt.
+        proxy, seeds: as `after_tuning`.
+        theta: parameters of shared models, shape (seeds, p).
     """
     score, _ = after_tuning(proxy, np.ones((1, len(seeds))), theta[None], seeds)
     return float(np.mean(score[0] - own_scores(proxy, seeds)))

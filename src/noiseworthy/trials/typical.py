@@ -73,8 +73,7 @@ def sites(facts: PublicFacts, records: Records, places: NDArray[np.int64], seed:
     x, y = records.test_x[tested], records.test_y[tested]
     for place, shares in zip(places, _shares(facts, records, places, seed), strict=True):
         learnt = _drawn(records, int(sizes[place]), shares, rng)
-        counts = _to_shares(y, shares)
-        yield Site(Own(records.x[learnt], records.y[learnt]), x, y, counts)
+        yield Site(Own(records.x[learnt], records.y[learnt]), x, y, _to_shares(y, shares))
 
 
 def _shares(facts: PublicFacts, records: Records, places: NDArray[np.int64], seed: int) -> list[Real | None]:

@@ -13,21 +13,18 @@ from numpy.typing import NDArray
 from noiseworthy._validate import Real
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
 from noiseworthy.methods.registry import method
-from noiseworthy.methods.shape import Counts, Shape
+from noiseworthy.methods.shape import Counts
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
-from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.trust import TRUST_MODELS, Trust
 from noiseworthy.trials.fitted_bound import FittedBound
 from noiseworthy.trials.landscape import REACHES, scaled
 
-EPSILONS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
-"""Budgets, times the study's: 1/8 to 8."""
+EPSILONS = COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
+"""Budgets, times the study's, and resources, or uploads per client, times the plan's: 1/8 to 8."""
 CLIENTS = tuple(float(2 ** (j / 2)) for j in range(-4, 9))
 """Numbers of clients, times the study's: 1/4 to 16."""
-COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
-"""Resources, or uploads per client, times those of the plan."""
 _PLACES = 16
 """Numbers of rounds that are compared."""
 _SLACK = 1e-6
@@ -152,7 +149,8 @@ class WhatIf:
             numbers = sorted({max(1, round(own * factor)) for factor in COSTS})
             points = [self.at(self.plan.problem, most) for most in numbers]
             return _curve("uploads per client", numbers, self._falling(points), own)
-        afforded = _affordable(resources, COSTS)
+        times = [replace(resources, budget=resources.budget * factor) for factor in COSTS]
+        afforded = [one for one in times if one.most_rounds(1) >= 1]
         points = [self.at(replace(self.plan.problem, resources=budget)) for budget in afforded]
         spent = [float(budget.budget.max()) for budget in afforded]
         axis = f"budget in {resources.unit}"
@@ -250,7 +248,7 @@ class WhatIf:
 
     def _places(self, problem: Problem, work: float, most_uploads: float) -> NDArray[np.int64]:
         """The rounds trialled, with those of the plan, or fewer where they are not paid for."""
-        paid = min(most_uploads, problem.most_uploads(self._shape.steps(work)))
+        paid = min(most_uploads, problem.most_uploads(self.bound.shape.steps(work)))
         low, high = self._range(problem)
         # inf // b is NaN where nothing is scarce, which min passes over because it comes second
         high = min(high, paid * problem.n_clients // self._asked(problem))
@@ -262,14 +260,10 @@ class WhatIf:
 
     def _of_rounds(self, problem: Problem, rounds: NDArray[np.int64], work: float) -> Counts:
         """So many rounds of some work, with the noise that they need."""
-        steps, share = self._shape.steps(work), sampling_share(self._asked(problem), problem.n_clients)
+        steps, share = self.bound.shape.steps(work), sampling_share(self._asked(problem), problem.n_clients)
         every = np.ones(len(rounds))
         noise = self._noise(problem, rounds, steps) if len(rounds) else every
         return Counts(rounds * every, rounds * steps * every, work * every, share * every, noise)
-
-    @property
-    def _shape(self) -> Shape:
-        return self.bound.shape
 
     def _asked(self, problem: Problem) -> int:
         """b, the same share of all clients as in the plan."""
@@ -283,12 +277,12 @@ class WhatIf:
         return max(1, round(self.rounds[0] * stretch)), max(1, round(self.rounds[1] * stretch))
 
     def _noise(self, problem: Problem, rounds: NDArray[np.int64], steps: int) -> Real:
-        return self._shape.noise_of(self.plan, problem, rounds, steps, self._asked(problem))
+        return self.bound.shape.noise_of(self.plan, problem, rounds, steps, self._asked(problem))
 
     def _level(self, problem: Problem) -> float:
         """Noise in one aggregate if clients replied as often as in the plan."""
         stretched = self.plan.rounds * self._range(problem)[1] / self.rounds[1]
-        steps = self._shape.steps(self._shape.work(self.plan))
+        steps = self.bound.shape.steps(self.bound.shape.work(self.plan))
         return float(self._noise(problem, np.array([max(1, round(stretched))]), steps)[0])
 
     @cached_property
@@ -314,12 +308,6 @@ def resized(problem: Problem, clients: int) -> Problem:
     few = PrivacyBudget(budget.epsilon[kept], budget.delta[kept], budget.relation, budget.unit)
     resources = problem.resources and problem.resources.of_some(kept)
     return replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources)
-
-
-def _affordable(resources: Resources, factors: Sequence[float]) -> list[Resources]:
-    """The resources times those factors that pay for one round."""
-    times = [replace(resources, budget=resources.budget * factor) for factor in factors]
-    return [one for one in times if one.most_rounds(1) >= 1]
 
 
 def _price(plan: Plan) -> float:

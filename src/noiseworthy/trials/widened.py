@@ -4,6 +4,7 @@ Such a weight moves no output and has no gradient. Without noise it stays where 
 weights are trained as those of the narrow model are, with the noise that is drawn for them there.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -83,5 +84,10 @@ def widened(shards: Shards, task: LinearModel, room: int) -> Shards:
     def wide(x: Array) -> Array:
         return jax.device_put(np.insert(np.asarray(x), [task.features] * (room - task.features), 0, axis=-1))
 
-    groups = tuple(one._replace(train=one.train._replace(x=wide(one.train.x))) for one in shards.groups)
-    return Shards(shards.train._replace(x=wide(shards.train.x)), wide(shards.test_x), shards.test_y, groups)
+    return seen_by(shards, wide)
+
+
+def seen_by(shards: Shards, see: Callable[[Array], Array]) -> Shards:
+    """A federation with all its padded records as something sees them."""
+    groups = tuple(one._replace(train=one.train._replace(x=see(one.train.x))) for one in shards.groups)
+    return Shards(shards.train._replace(x=see(shards.train.x)), see(shards.test_x), shards.test_y, groups)
