@@ -69,7 +69,8 @@ def verify(folder: Path, key: Path, today: date) -> Card:
         raise DataError(f"{folder} has no {SIGNATURE}; noiseworthy card sign writes it") from None
     except (InvalidSignature, binascii.Error):
         raise DataError(
-            f"{folder / FILE} was changed since it was signed, or not signed by key {key}; do not rely on it"
+            f"{folder / FILE} was changed since it was signed, or another key than {key} signed it; do not "
+            "rely on it"
         ) from None
     told = json.loads(card)
     if (until := told.get("valid_until")) is not None and today > date.fromisoformat(until):
