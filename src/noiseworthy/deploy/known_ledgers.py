@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from noiseworthy._tables import Part, Table
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.errors import ConfigError, GatewayError
-from noiseworthy.privacy.durable.chain import HEAD, Head
+from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.privacy.durable.storage import sync_folder
 
 FILE = "ledgers.json"
@@ -65,7 +66,7 @@ class KnownLedgers:
 
     def keep(self, heads: Mapping[str, str]) -> None:
         """Note the heads that owners told, durably; what is none is left out, and the one before kept."""
-        usable = {owner: head for owner, head in heads.items() if Head.is_whole(head)}
+        usable = {owner: head for owner, head in heads.items() if re.fullmatch(HEAD, head)}
         self._write({owner: {"head": head} for owner, head in usable.items() if owner in self.data_sets})
 
     def note(self, abouts: Sequence[About]) -> None:

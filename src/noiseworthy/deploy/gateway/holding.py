@@ -113,11 +113,6 @@ class Holding:
         return self.x.shape[1:] if self.persons is None else (self.x.shape[2] - 1,)
 
     @property
-    def feature_shape(self) -> tuple[int, ...]:
-        """Shape of what is learned from in a record."""
-        return self.record_shape if self.most_weight is None else (self.x.shape[1] - 1,)
-
-    @property
     def parts(self) -> tuple[bytes | memoryview, ...]:
         """All of it as bytes, in its order, with types and shapes; where it lies, not copied."""
         arrays = [np.ascontiguousarray(self.x), np.ascontiguousarray(self.y)]
