@@ -91,12 +91,12 @@ def check_study(study: Study) -> Checked:
     if table.data is None:
         raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")
     if table.of_owners:
-        if table.test_file is None:
+        if study.test_file is None:
             raise ConfigError(
                 "the records lie at their owners and [federation] test names no test records, so there is "
                 "nothing to check here; each owner checks its own, with noiseworthy check owner.toml"
             )
-        source = study.located(table.test_file)
+        source = study.located(study.test_file)
         return _checked(table, source, study.counted_columns, study.task, whole=True)
     dealt: list[Federation] = []
 
