@@ -227,8 +227,7 @@ class Gateway:
 
     def _received(self, receipt: Receipt) -> Received:
         run = self.runs.number_of(receipt.run)
-        if run is not None:
-            self.runs.acknowledge(run, receipt.received)
+        self.runs.acknowledge(run, receipt.received)
         if run is not None and receipt.ended:
             end_leases(self.ledger, run, self.number)
             _log.info("run %r is over", receipt.run)
@@ -315,9 +314,8 @@ class Gateway:
         self._check_head(request.head)
         _check_time(request)
         run = self.runs.number_of(request.run)
-        before = None if run is None else self.runs.price_before(run, charge.number)
-        if run is not None:
-            self.runs.acknowledge(run, request.received)
+        before = self.runs.price_before(run, charge.number)
+        self.runs.acknowledge(run, request.received)
         if before is not None:
             if before != charge.share:
                 raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))

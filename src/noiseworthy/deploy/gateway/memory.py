@@ -44,14 +44,14 @@ class Runs:
         ((last,),) = self.ledger.query(find, [self.account, self.number_of(name)])
         return last + 1
 
-    def price_before(self, run: int, release: int) -> int | None:
-        """The price of a release that was asked before."""
+    def price_before(self, run: int | None, release: int) -> int | None:
+        """The price of a release that was asked before; None of others, and of a run that is not known."""
         find = "SELECT share FROM releases WHERE account = ? AND run = ? AND number = ?"
         found = self.ledger.query(find, [self.account, run, release])
         return found[0][0] if found else None
 
-    def acknowledge(self, run: int, received: int) -> None:
-        """Note that the uploads of a run arrived, up to a release."""
+    def acknowledge(self, run: int | None, received: int) -> None:
+        """Note that the uploads of a run arrived, up to a release; a run that is not known has none."""
         find = (
             'SELECT g.id FROM grants g JOIN releases r ON r."grant" = g.id WHERE r.account = ? AND r.run = ? '
             "AND r.number <= ? AND g.sealed IS NOT NULL AND NOT g.acknowledged"
