@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from noiseworthy._tables import Part, Table
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.errors import ConfigError, GatewayError
 from noiseworthy.privacy.durable.chain import HEAD
-from noiseworthy.privacy.durable.storage import sync_folder
+from noiseworthy.privacy.durable.storage import write_whole
 
 FILE = "ledgers.json"
 _ROUNDING = 1e-9
@@ -106,10 +105,4 @@ class KnownLedgers:
         for owner, change in changes.items():
             ledgers, data = everything.setdefault(owner, {}), self.data_sets[owner]
             ledgers[data] = ledgers.get(data, _Known()).model_copy(update=change)
-        draft = self.path.with_name(f".{self.path.name}")
-        with draft.open("wb") as file:
-            file.write(_TABLE.dump_json(everything, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
-        sync_folder(self.path.parent)
+        write_whole(self.path, _TABLE.dump_json(everything, indent=1), mode=0o666)
