@@ -32,6 +32,7 @@ from noiseworthy.studies.plan_file import planned
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.record import with_training
 from noiseworthy.studies.training import train
+from noiseworthy.tasks.intercepts import intercept_of
 
 _LABEL = "(label)"
 _SOURCE = "estimator"
@@ -146,7 +147,7 @@ class _Estimator(BaseEstimator, ABC):
         source = {"data": _SOURCE, "simulation": read_off}
         raw = {**stated, "federation": source, "training": {"seeds": [seed], "evaluations": 1}}
         prepared = prepare(parse_study(raw), Opened(federation, None))
-        if federation.classes is None and not prepared.study.task.intercept(self._MODEL):
+        if federation.classes is None and not intercept_of(prepared.study.task, self._MODEL):
             raise InvalidInput("[task] bias must be above 0, got 0: targets are centred; leave it out")
         return prepared
 
@@ -280,7 +281,7 @@ _LABEL_SCALE = 0.5
 def _in_units(model: Model, least: float, most: float) -> Model:
     """A model of targets in [-1, 1] as one of targets in [least, most]."""
     theta = (most - least) / 2 * model.kept.theta
-    theta[-1] += (most + least) / 2 / model.description.task.intercept("linear")
+    theta[-1] += (most + least) / 2 / intercept_of(model.description.task, "linear")
     probe = probed(model.task, theta, model.description.record_shape)
     described = model.description.model_copy(update={"probe": probe})
     return Model(model.kept._replace(theta=theta, description=described), model.task)

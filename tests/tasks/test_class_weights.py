@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.conditions import smoothness_of
 from noiseworthy.tasks import Batch, LinearModel, make_task, personalised
 
 from .test_linear import FEATURES, NORMS, ORDER, N, compiled, make_problem, record_loss, textbook_gradients
@@ -118,9 +119,9 @@ def test_no_curvature_of_a_weighted_loss_exceeds_the_smoothness(loss):
     top = [
         np.linalg.eigvalsh(hessian(theta, row, heaviest)).max() for theta, row in zip(thetas, x, strict=True)
     ]
-    assert max(top) <= model.smoothness * (1 + 1e-5)
+    assert max(top) <= smoothness_of(model) * (1 + 1e-5)
     plain = LinearModel(FEATURES, model.outputs, loss, feature_norm=1.5)
-    assert max(top) > plain.smoothness
+    assert max(top) > smoothness_of(plain)
 
 
 @pytest.mark.full

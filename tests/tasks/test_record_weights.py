@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.conditions import smoothness_of
 from noiseworthy.tasks import Batch, LinearModel, make_task, personalised
 
 from .test_linear import FEATURES, NORMS, ORDER, N, compiled, make_labels, textbook_gradients
@@ -89,7 +90,7 @@ def test_moments_of_least_squares_are_those_of_weighted_records():
 def test_the_public_bound_on_curvature_grows_with_the_largest_weight():
     plain = LinearModel(3, 1, "logistic", feature_norm=2.0)
     heavy = LinearModel(3, 1, "logistic", feature_norm=2.0, class_weights=(1.0, 3.0), most_weight=MOST)
-    assert heavy.smoothness == pytest.approx(3 * MOST * plain.smoothness)
+    assert smoothness_of(heavy) == pytest.approx(3 * MOST * smoothness_of(plain))
     assert (heavy.dimension, heavy.record_norm) == (plain.dimension, plain.record_norm)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods.conditions import smoothness_of
 from noiseworthy.methods.fedsgd_dpc.method import MOST_TRAVEL
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
@@ -164,7 +165,7 @@ def test_the_reach_is_what_a_typical_record_would_gain(facts_of, passes, clip, r
     for step in plan.step.at(np.arange(plan.rounds)):
         velocity = momentum * velocity + 1
         travelled += step * velocity
-    first = plan.step.initial * min(1, clip) * task_of(facts).smoothness
+    first = plan.step.initial * min(1, clip) * smoothness_of(task_of(facts))
     most = MOST_TRAVEL * (1 + momentum)
     assert first <= most * (1 + 1e-9)
     if first < most * (1 - 1e-9):

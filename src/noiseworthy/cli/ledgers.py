@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
@@ -176,8 +177,8 @@ def _part(percent: str | None) -> Fraction | None:
 
 
 def _head(text: str) -> Head:
-    from noiseworthy.privacy.durable import Head
+    from noiseworthy.privacy.durable.chain import HEAD, Head
 
-    if not Head.is_whole(text):
+    if not re.fullmatch(HEAD, text):
         raise ConfigError(f"--lost must be a head as the gateway's log names it, whole, got {text!r}")
     return Head.read(text)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels, as_text
+from noiseworthy.data.tables import Columns, Table
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
@@ -140,6 +141,15 @@ def holdout(groups: NDArray) -> NDArray[np.bool_]:
     return is_test
 
 
+def persons_of(table: Table, columns: Columns | Schema) -> NDArray | None:
+    """The person of each record of a table; None where no column names persons."""
+    if isinstance(columns, Columns) or columns.person is None:
+        return None
+    from noiseworthy.data.persons import names_of
+
+    return np.array(names_of(table, columns))
+
+
 def held_apart(
     is_test: NDArray[np.bool_] | None, whose: NDArray | None, name: str, n: int
 ) -> NDArray[np.bool_]:
@@ -147,7 +157,7 @@ def held_apart(
 
     Args:
         is_test: those that a column marks, shape (n,); None without one.
-        whose: the person of each record, shape (n,); None where nobody says.
+        whose: `persons_of` the table, shape (n,); None where nobody says.
         name: of the data.
         n: records.
 

@@ -105,11 +105,6 @@ class FederationTable(Table):
         return Columns(self.label_column, self.client_column, features, self.regression, classes)
 
     @property
-    def test_file(self) -> str | None:
-        """The table of test records, where the server has one of its own."""
-        return None if self.test == BY_OWNERS else self.test
-
-    @property
     def of_owners(self) -> bool:
         """Whether the records lie at their owners."""
         return self.data is not None and self.data.startswith(OWNERS)
@@ -117,7 +112,5 @@ class FederationTable(Table):
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
-BY_OWNERS = "owners"
-"""What `test` says where owners score the model."""
 _LATER = ("query", "simulation", "person_column")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")

@@ -77,9 +77,9 @@ def read_parts(
         x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=not trains)
         classes = columns.n_classes
     if len(parts) > 1:
-        from noiseworthy.data.records import held_apart  # here, because few owners hold records out
+        from noiseworthy.data.records import held_apart, persons_of  # here: few owners hold records out
 
-        is_test = held_apart(is_test, _whose(table, columns), name, len(y))
+        is_test = held_apart(is_test, persons_of(table, columns), name, len(y))
     made = []
     for part in parts:
         kept = np.ones(len(y), bool) if is_test is None else is_test == (part == "test")
@@ -93,15 +93,6 @@ def read_parts(
             rows = own_rows(table, columns, x, y, kept)
         made.append((*rows, classes))
     return made
-
-
-def _whose(table: Table, columns: Columns | Schema) -> NDArray | None:
-    """The person of each record; None where no column names persons."""
-    if isinstance(columns, Columns) or columns.person is None:
-        return None
-    from noiseworthy.data.persons import names_of
-
-    return np.array(names_of(table, columns))
 
 
 def plain_examples(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,8 @@ from pydantic import Field, TypeAdapter
 from noiseworthy._tables import Part, Table
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.errors import ConfigError, GatewayError
-from noiseworthy.privacy.durable.chain import HEAD, Head
-from noiseworthy.privacy.durable.storage import sync_folder
+from noiseworthy.privacy.durable.chain import HEAD
+from noiseworthy.privacy.durable.storage import write_whole
 
 FILE = "ledgers.json"
 _ROUNDING = 1e-9
@@ -65,7 +65,7 @@ class KnownLedgers:
 
     def keep(self, heads: Mapping[str, str]) -> None:
         """Note the heads that owners told, durably; what is none is left out, and the one before kept."""
-        usable = {owner: head for owner, head in heads.items() if Head.is_whole(head)}
+        usable = {owner: head for owner, head in heads.items() if re.fullmatch(HEAD, head)}
         self._write({owner: {"head": head} for owner, head in usable.items() if owner in self.data_sets})
 
     def note(self, abouts: Sequence[About]) -> None:
@@ -105,10 +105,4 @@ class KnownLedgers:
         for owner, change in changes.items():
             ledgers, data = everything.setdefault(owner, {}), self.data_sets[owner]
             ledgers[data] = ledgers.get(data, _Known()).model_copy(update=change)
-        draft = self.path.with_name(f".{self.path.name}")
-        with draft.open("wb") as file:
-            file.write(_TABLE.dump_json(everything, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
-        sync_folder(self.path.parent)
+        write_whole(self.path, _TABLE.dump_json(everything, indent=1), mode=0o666)

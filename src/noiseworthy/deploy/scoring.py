@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from noiseworthy._jax import Array, jax, jnp
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.owners import read_owners
-from noiseworthy.data.table import BY_OWNERS
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import seen_of
 from noiseworthy.deploy.correspondence import Correspondence
@@ -31,6 +30,7 @@ from noiseworthy.privacy.trust import LOCAL
 from noiseworthy.studies.class_weights import names_of_classes
 from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.opening import file_of_owners
+from noiseworthy.studies.tables import BY_OWNERS
 
 
 def scorers(deployment: Deployment) -> dict[int, OwnerTerms]:

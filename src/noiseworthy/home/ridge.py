@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._jax import Array, jax, jnp, lax
 from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
-from noiseworthy.tasks.linear import CURVATURE, LinearModel
+from noiseworthy.plans.estimation import CURVATURE
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.structured_losses import LOSSES
 
 STRONGEST, WEAKEST = 10.0, 0.01

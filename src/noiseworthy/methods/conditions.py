@@ -1,12 +1,33 @@
 """When a clipping mode's proof holds for a task: the tightest is chosen, a false one refused by name."""
 
 from noiseworthy.errors import UnsoundClaim
+from noiseworthy.plans.estimation import CURVATURE
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.privacy.budget import Relation, Row
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
+
+
+def smoothness_of(task: Task) -> float | None:
+    """Public bound on the smoothness of one record's loss, without the ridge, of a linear model.
+
+    R^2 times 1 (squared, hinge), 1/4 (logistic) or 1/2 (softmax), with R its `record_norm`: the Hessian is
+    x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2. Weights
+    multiply it by their largest.
+
+    Returns:
+        None of a network, and without `feature_norm`.
+    """
+    if not isinstance(task, LinearModel) or task.record_norm is None:
+        return None
+    return largest_weight(task) * CURVATURE[task.loss] * task.record_norm**2
+
+
+def largest_weight(task: LinearModel) -> float:
+    """Public bound on what the loss of a record is multiplied by."""
+    return max(task.class_weights or (1.0,)) * (1.0 if task.most_weight is None else task.most_weight)
 
 
 def missing_convexity(task: Task) -> str:
@@ -20,16 +41,15 @@ def missing_convexity(task: Task) -> str:
         return "the loss of a network is not convex"
     if task.outputs > 1:
         return "clipped gradients of a model with several outputs are not gradients of a convex loss"
-    if task.smoothness is None:
+    if smoothness_of(task) is None:
         return "no public bound on the smoothness: set [task] feature_norm"
     return ""
 
 
 def largest_step(task: Task) -> float:
     """2 / (lambda + ridge), up to which a step of modes B and E is non-expansive; 0 without a lambda."""
-    if not isinstance(task, LinearModel) or task.smoothness is None:
-        return 0.0
-    return 2 / (task.smoothness + task.ridge)
+    smoothness = smoothness_of(task)
+    return 0.0 if smoothness is None else 2 / (smoothness + task.ridge)
 
 
 def check_condition(

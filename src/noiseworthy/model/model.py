@@ -27,6 +27,7 @@ from noiseworthy.model.folder import Kept, load_folder, save_folder
 from noiseworthy.model.metrics import Metrics, of_classes, of_numbers
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.intercepts import intercept_of
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import MODELS
 from noiseworthy.tasks.networks import ModelTask
@@ -88,7 +89,7 @@ def task_of(kept: Kept) -> Task:
         raise DataError(f"{own}; give it to nw.load_model(path, task=...)")
     return make_task(
         table.model, said.record_shape, None if classes is None else len(classes), ridge=table.ridge,
-        feature_norm=table.radius, normalise=table.normalise, bias=table.intercept(table.model),
+        feature_norm=table.radius, normalise=table.normalise, bias=intercept_of(table, table.model),
         pooling=table.pooling, projection=table.projection, reference=kept.reference,
         features=kept.encoder or table.mapped_by, class_weights=table.weights,
     )  # fmt: skip

@@ -16,7 +16,8 @@ from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.releases import Release
 
 LinearLossName = Literal["softmax", "logistic", "hinge", "squared"]
-_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
+CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
+"""Largest eigenvalue of the second derivative of a loss in its outputs."""
 _SLOPE = {"softmax": np.sqrt(2), "logistic": 1.0, "hinge": 1.0, "squared": np.inf}
 
 
@@ -133,7 +134,7 @@ def _shape_of(loss: LinearLossName, record_norm: float | None, ridge: float, cla
     remedy = "analytic constants need strong convexity: set [task] ridge"
     mu = check.positive("ridge", ridge, remedy=remedy).item()
     start = 0.5 if loss == "hinge" else float(np.log(classes))
-    return _Shape(_CURVATURE[loss] * record_norm**2 + mu, mu, _SLOPE[loss] * record_norm, start)
+    return _Shape(CURVATURE[loss] * record_norm**2 + mu, mu, _SLOPE[loss] * record_norm, start)
 
 
 def _analytic(**values: float) -> dict[str, Constant]:

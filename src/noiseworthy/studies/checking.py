@@ -27,6 +27,7 @@ from noiseworthy.studies.clients import large_deltas
 from noiseworthy.studies.opening import check_clients, default_model, open_federation
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.intercepts import intercept_of
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
@@ -91,12 +92,12 @@ def check_study(study: Study) -> Checked:
     if table.data is None:
         raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")
     if table.of_owners:
-        if table.test_file is None:
+        if study.test_file is None:
             raise ConfigError(
                 "the records lie at their owners and [federation] test names no test records, so there is "
                 "nothing to check here; each owner checks its own, with noiseworthy check owner.toml"
             )
-        source = study.located(table.test_file)
+        source = study.located(study.test_file)
         return _checked(table, source, study.counted_columns, study.task, whole=True)
     dealt: list[Federation] = []
 
@@ -140,7 +141,7 @@ def _checked(
     cells = _cells(source, table) if is_table(source) else {}
     found, examples, schema = _of_cells(cells, source, table, columns, whole=whole)
     if examples is not None and schema is not None and len(examples.x):
-        intercept = task.intercept(task.model or default_model(schema.n_classes))
+        intercept = intercept_of(task, task.model or default_model(schema.n_classes))
         found += check_norm(examples.x, schema, intercept, task.radius)
     records = max((len(values) for values in cells.values()), default=0)
     if not any(one.level == "refused" for one in found):
@@ -288,7 +289,7 @@ def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> 
     """Numbers of the linear model; of a network there are more, and the noise is larger."""
     model = task.model or default_model(classes)
     outputs = (classes or 1) if model == "softmax" else 1
-    return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
+    return outputs * (int(np.prod(shape)) + (intercept_of(task, model) > 0))
 
 
 def _of_terms(

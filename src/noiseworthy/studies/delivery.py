@@ -38,6 +38,7 @@ from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.told_scores import sentences
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.tasks.encoder import encoder_of
+from noiseworthy.tasks.intercepts import intercept_of
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.own import is_own
@@ -138,7 +139,7 @@ def task_table(prepared: Prepared) -> TaskTable:
     federation, _ = prepared.trained()
     table = prepared.study.task
     model = table.model or default_model(federation.classes)
-    return table.model_copy(update={"model": model, "dimension": None, "bias": table.intercept(model)})
+    return table.model_copy(update={"model": model, "dimension": None, "bias": intercept_of(table, model)})
 
 
 CONFIDENCE = 0.95

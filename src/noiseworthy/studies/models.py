@@ -17,6 +17,7 @@ from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.encoder import Encoder, features_of
 from noiseworthy.tasks.factory import check_plain, make_task
+from noiseworthy.tasks.intercepts import intercept_of
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
@@ -99,7 +100,7 @@ def open_task(
         check_plain(model, features=table.features is not None)
     made = make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
-        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
+        bias=intercept_of(table, model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape), class_weights=table.weights,
         features=features_of(table, study.folder), most_weight=most_weight,
     )  # fmt: skip

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from noiseworthy.data.datasets import load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate
-from noiseworthy.data.table import BY_OWNERS, OWNERS
+from noiseworthy.data.table import OWNERS
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.selection import cohort
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import PER_CLIENT
-from noiseworthy.studies.tables import Study
+from noiseworthy.studies.tables import BY_OWNERS, Study
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.names import IMAGES
 
@@ -64,7 +64,7 @@ def _federation(study: Study, columns: Schema | None) -> Federation:
         from noiseworthy.data.owners import check_scores, federation_of_owners, read_owners
 
         file = file_of_owners(study)
-        test = table.test_file and locate(study.located(table.test_file), table.data_dir)
+        test = study.test_file and locate(study.located(study.test_file), table.data_dir)
         known = federation_of_owners(file, test or None, study.counted_columns or study.meaning)
         if table.test == BY_OWNERS:
             check_scores(read_owners(file), file)

@@ -24,7 +24,7 @@ from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.durable.reading import check_holds
+from noiseworthy.privacy.durable.reading import account_of, check_holds
 from noiseworthy.privacy.durable.schedules import note_plan, spent_by_others, unacknowledged
 from noiseworthy.studies.prices import (
     UploadPrice,
@@ -102,7 +102,7 @@ class World:
         accounts = [
             known if known is not None and _alike(known, new) else new
             for new in (self.new(fresh) if fresh else [])
-            for known in [ledger.account(new.data, new.world, new.client)]
+            for known in [account_of(ledger, new.data, new.world, new.client)]
         ]
         self.of_client |= {client: len(self.places) + i for i, client in enumerate(fresh)}
         self.numbers += ledger.enrol(accounts)

@@ -183,6 +183,8 @@ def _algorithm(stated: Any) -> Any:
     return table(stated.get("name", FIRST)).model_validate(stated)
 
 
+BY_OWNERS = "owners"
+"""What `[federation] test` says where owners score the model."""
 _KINDS = ("leaf:", "ixi:", FLAT, "sql:sqlite:///", OWNERS)
 """How sources begin that are paths, besides those of tables."""
 
@@ -252,7 +254,7 @@ class Study(Table):
         """Paths of the study that lead nowhere from its file, but somewhere from the working directory."""
         table, data = self.federation, self.planning.public
         public = [] if data == "auto" else data
-        stated = [table.data, table.test_file, *(self.task.reference or []), *public]
+        stated = [table.data, self.test_file, *(self.task.reference or []), *public]
         paths = [_path_of(source)[1] for source in stated if source is not None]
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
 
@@ -260,6 +262,11 @@ class Study(Table):
     def folder(self) -> Path:
         """Where the study's file lies, and a model of the user's own beside it."""
         return self._folder
+
+    @property
+    def test_file(self) -> str | None:
+        """The table of test records, where the server has one of its own."""
+        return None if self.federation.test == BY_OWNERS else self.federation.test
 
     @property
     def meaning(self) -> Columns | Schema:

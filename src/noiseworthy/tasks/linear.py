@@ -17,9 +17,6 @@ from noiseworthy.tasks.losses import LINEAR_LOSSES
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
-CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
-"""Largest eigenvalue of the second derivative of a loss in its outputs."""
-
 _MANY = 16
 """Records from which on sums along several outputs are faster with the records last."""
 
@@ -121,11 +118,6 @@ class LinearModel:
         return self.class_weights is not None or self.most_weight is not None
 
     @property
-    def largest_weight(self) -> float:
-        """Public bound on what the loss of a record is multiplied by."""
-        return max(self.class_weights or (1.0,)) * (1.0 if self.most_weight is None else self.most_weight)
-
-    @property
     def dimension(self) -> int:
         """Number of parameters p: outputs times features, and the intercepts if there are any."""
         return self._width * self.outputs
@@ -134,18 +126,6 @@ class LinearModel:
     def record_norm(self) -> float | None:
         """Public bound on the L2 norm of a prepared record, bias included; None without `feature_norm`."""
         return None if self.feature_norm is None else (self.feature_norm**2 + self.bias**2) ** 0.5
-
-    @property
-    def smoothness(self) -> float | None:
-        """Public bound on the smoothness of one record's loss without the ridge; None without `feature_norm`.
-
-        R^2 times 1 (squared, hinge), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
-        x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2.
-        Weights multiply it by their largest.
-        """
-        if self.record_norm is None:
-            return None
-        return self.largest_weight * CURVATURE[self.loss] * self.record_norm**2
 
     @property
     def classes(self) -> int:

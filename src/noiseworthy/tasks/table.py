@@ -11,12 +11,6 @@ from noiseworthy._tables import Auto, Chance, Count, Listed, NonNegative, Positi
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.names import ENCODER, FEATURES, FOURIER, MODELS, OPEN_FEATURES, OWN, is_encoder
 
-INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
-"""The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
-
-Chosen on tables that ship with the product (docs/trials.md): numbers to predict are rarely centred, so that
-their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
-"""
 _MAPS = re.compile(f"({FOURIER.pattern}|{ENCODER.pattern})")
 TREATED = frozenset({"normalise", "feature_norm", "pooling", "projection", "reference"})
 """Keys that trials choose where a study has none of them."""
@@ -107,7 +101,3 @@ class TaskTable(Table):
         if (stated := self.class_weights) is not None and not isinstance(stated, list):
             raise InvalidInput(f"class_weights must be a list in the order of classes, got {stated!r:.60}")
         return None if stated is None else tuple(map(float, stated))
-
-    def intercept(self, model: str) -> float:
-        """Value of the constant that is appended to records for a model, 0 for none; networks have none."""
-        return INTERCEPTS.get(model, 0.0) * (self.radius or 1.0) if self.bias == "auto" else self.bias

@@ -114,7 +114,7 @@ def test_where_the_memory_does_not_fit_on_the_disk_the_release_is_paid_and_lost(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "_write", full)
+        patch.setattr(memory, "write_whole", full)
         assert asked(gateway, request(**WORK)) == Refused(reason="failed", message=FAILED, next=2)
     assert asked(gateway, request(**WORK)).reason == "lost"
     assert spent(gateway)[0] == 1

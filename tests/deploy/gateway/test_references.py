@@ -10,6 +10,7 @@ import pytest
 
 from noiseworthy.data import datasets, files
 from noiseworthy.deploy.asking import seen_of
+from noiseworthy.deploy.gateway import dealt
 from noiseworthy.deploy.gateway import holding as holdings
 from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.holding import Holding
@@ -69,7 +70,8 @@ def test_no_file_is_opened_by_a_name_that_was_sent(gateway, holding, silent, mon
         raise RuntimeError(f"opened {args}")
 
     places = [(holdings, ("opened", "read_parts")), (files, ("locate", "existing"))]
-    places += [(datasets, ("load_records", "load_federation")), (np, ("load",)), (builtins, ("open",))]
+    places += [(datasets, ("load_records", "load_federation")), (dealt, ("load_federation",))]
+    places += [(np, ("load",)), (builtins, ("open",))]
     for place, functions in places:
         for function in functions:
             monkeypatch.setattr(place, function, opened)

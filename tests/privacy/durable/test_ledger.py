@@ -15,7 +15,7 @@ import pytest
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend, storage
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.durable.reading import check_holds, read_ledger
+from noiseworthy.privacy.durable.reading import account_of, check_holds, read_ledger
 from noiseworthy.privacy.durable.schedules import note_plan
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.durable.storage import files_of
@@ -122,8 +122,8 @@ def test_a_lifetime_budget_does_not_change(books):
     with pytest.raises(LedgerError, match=r"another budget of north on wards \(epsilon 1.*now epsilon 9"):
         books.ledger.enrol([richer])
     assert books.ledger.enrol(CLIENTS) == books.accounts
-    assert books.ledger.account("wards", "", "north") == CLIENTS[0]
-    assert books.ledger.account("wards", "", "west") is None
+    assert account_of(books.ledger, "wards", "", "north") == CLIENTS[0]
+    assert account_of(books.ledger, "wards", "", "west") is None
 
 
 def test_the_database_itself_refuses_what_would_overspend(books):
@@ -139,7 +139,7 @@ def test_what_fails_in_the_middle_leaves_nothing_behind(books):
     head = books.ledger.head
     with pytest.raises(LedgerError, match="another budget of north"):
         books.ledger.enrol([west, richer])
-    assert books.ledger.account("wards", "", "west") is None
+    assert account_of(books.ledger, "wards", "", "west") is None
     assert books.ledger.head == head
 
 

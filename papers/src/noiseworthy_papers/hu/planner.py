@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.conditions import smoothness_of
 from noiseworthy.methods.dp_pasgd.bound import LossShape
 from noiseworthy.methods.dp_pasgd.planner import plan
 from noiseworthy.plans.local_work import NoisySteps
@@ -169,7 +170,7 @@ class _DeviceLosses:
 
     def dominating(self) -> NDArray[np.float64]:
         """A, the mean over devices of c X^T X/n."""
-        curvature = (self.task.smoothness or 1.0) / (self.task.record_norm or 1.0) ** 2
+        curvature = (smoothness_of(self.task) or 1.0) / (self.task.record_norm or 1.0) ** 2
         x = np.asarray(self.train.x, np.float64)
         return curvature * np.mean(
             [rows.T @ rows / n for rows, n in zip(x, self.train.size, strict=True)], axis=0

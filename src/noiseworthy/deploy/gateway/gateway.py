@@ -31,14 +31,12 @@ from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Job
-from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Head, Refusal, Resend
-from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
+from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private, turn
-from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.table import TaskTable
 
@@ -230,8 +228,7 @@ class Gateway:
 
     def _received(self, receipt: Receipt) -> Received:
         run = self.runs.number_of(receipt.run)
-        if run is not None:
-            self.runs.acknowledge(run, receipt.received)
+        self.runs.acknowledge(run, receipt.received)
         if run is not None and receipt.ended:
             end_leases(self.ledger, run, self.number)
             _log.info("run %r is over", receipt.run)
@@ -241,15 +238,10 @@ class Gateway:
         """Hold a run's whole price, by the owner's arithmetic, if other runs leave room for it."""
         self._check_head(asked.head)
         self._check_records()
-        budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
-        mechanism = self.owner.budget.mechanism
-        if delta_misfit(mechanism, asked.delta):
-            raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
         try:
-            (whole,) = accounts_of(budget, mechanism, "", "", [""])
+            shares = self.account.share(self.owner.account_of(asked.epsilon, asked.delta).whole)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
-        shares = self.account.share(whole.whole)
         short = lease_refusal(self.ledger, self.runs.number_of(asked.run), self.number, shares)
         short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
         if short is not None:
@@ -318,9 +310,8 @@ class Gateway:
         self._check_head(request.head)
         _check_time(request)
         run = self.runs.number_of(request.run)
-        before = None if run is None else self.runs.price_before(run, charge.number)
-        if run is not None:
-            self.runs.acknowledge(run, request.received)
+        before = self.runs.price_before(run, charge.number)
+        self.runs.acknowledge(run, request.received)
         if before is not None:
             if before != charge.share:
                 raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))

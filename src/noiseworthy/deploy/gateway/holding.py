@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from noiseworthy import _validate as check
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.readers import is_table, opened
 from noiseworthy.data.table import FederationTable
@@ -82,20 +81,9 @@ class Holding:
                 "records are held out of a table of the owner's own, with [federation] clients = 1; take "
                 "score out of [allowed] algorithms"
             )
-        # here, because owners mostly have a table
-        from noiseworthy.data.datasets import load_federation
-        from noiseworthy.data.dealing import hanging
+        from noiseworthy.deploy.gateway.dealt import records_of  # here, because owners mostly have a table
 
-        settings = table.model_dump(exclude={"sizes", "data", "test"})
-        federation = load_federation(str(table.data), **settings, columns=columns)
-        if said := hanging(table, federation, "replace-one"):
-            raise ConfigError(f"a gateway serves no records of which one changes others: {said[0]}")
-        place = 0
-        if federation.n_clients > 1:
-            place = federation.clients.index(check.one_of("client", client, federation.clients))
-        size = int(federation.sizes[place])
-        x, y = federation.x[place, :size], federation.y[place, :size]
-        return cls(x, y, federation.classes, federation.most_weight, federation.persons)
+        return cls(*records_of(table, client, columns))
 
     @property
     def size(self) -> int:
@@ -111,11 +99,6 @@ class Holding:
     def record_shape(self) -> tuple[int, ...]:
         """Shape of one record, its weight included where it has one."""
         return self.x.shape[1:] if self.persons is None else (self.x.shape[2] - 1,)
-
-    @property
-    def feature_shape(self) -> tuple[int, ...]:
-        """Shape of what is learned from in a record."""
-        return self.record_shape if self.most_weight is None else (self.x.shape[1] - 1,)
 
     @property
     def parts(self) -> tuple[bytes | memoryview, ...]:

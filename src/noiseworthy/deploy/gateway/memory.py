@@ -1,7 +1,6 @@
 """What an owner keeps of runs: releases in its ledger, and memory beside it, which never leaves the owner."""
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from noiseworthy._jax import jax, jnp
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.methods.local import Memory
 from noiseworthy.privacy.durable import DurableLedger
-from noiseworthy.privacy.durable.storage import sync_folder
+from noiseworthy.privacy.durable.storage import write_whole
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,14 @@ class Runs:
         ((last,),) = self.ledger.query(find, [self.account, self.number_of(name)])
         return last + 1
 
-    def price_before(self, run: int, release: int) -> int | None:
-        """The price of a release that was asked before."""
+    def price_before(self, run: int | None, release: int) -> int | None:
+        """The price of a release that was asked before; None of others, and of a run that is not known."""
         find = "SELECT share FROM releases WHERE account = ? AND run = ? AND number = ?"
         found = self.ledger.query(find, [self.account, run, release])
         return found[0][0] if found else None
 
-    def acknowledge(self, run: int, received: int) -> None:
-        """Note that the uploads of a run arrived, up to a release."""
+    def acknowledge(self, run: int | None, received: int) -> None:
+        """Note that the uploads of a run arrived, up to a release; a run that is not known has none."""
         find = (
             'SELECT g.id FROM grants g JOIN releases r ON r."grant" = g.id WHERE r.account = ? AND r.run = ? '
             "AND r.number <= ? AND g.sealed IS NOT NULL AND NOT g.acknowledged"
@@ -106,18 +105,7 @@ class Memories:
         if not leaves:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(run)
-        written = path.with_suffix(f".{os.getpid()}")
-        _write(written, wire.pack({"release": release, "leaves": leaves}))
-        written.replace(path)
-        sync_folder(self.folder)
+        write_whole(self._path(run), wire.pack({"release": release, "leaves": leaves}))
 
     def _path(self, run: str) -> Path:
         return self.folder / f"{hashlib.sha256(wire.pack([self.owner, run])).hexdigest()[:32]}.memory"
-
-
-def _write(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from noiseworthy.deploy.gateway.gateway import Gateway
+    from noiseworthy.deploy.gateway.holding import Holding
     from noiseworthy.deploy.gateway.owner import Owner
     from noiseworthy.model.description import Description
     from noiseworthy.tasks.encoder import Encoder
@@ -61,7 +62,7 @@ class ModelOffer(Table):
         try:
             owner = gateway.owner
             digest = owner.columns and owner.columns.digest
-            task = fitting(self, holding.feature_shape, holding.classes, labels_of(owner), digest)
+            task = fitting(self, _feature_shape(holding), holding.classes, labels_of(owner), digest)
             _check_allowed(gateway, task, self)
             encoder = own_encoder(gateway.owner, task)
         except UserError as error:
@@ -160,6 +161,11 @@ def fitting(
 def labels_of(owner: Owner) -> Labels | None:
     """The classes in their order as an owner's file lists them; None where it does not."""
     return owner.federation.classes if owner.columns is None else owner.columns.label.classes
+
+
+def _feature_shape(holding: Holding) -> tuple[int, ...]:
+    """Shape of what is learned from in a record."""
+    return holding.record_shape if holding.most_weight is None else (holding.x.shape[1] - 1,)
 
 
 def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:

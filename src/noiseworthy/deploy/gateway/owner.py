@@ -12,7 +12,7 @@ from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.work import AlgorithmName
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
@@ -228,8 +228,19 @@ class Owner(Table):
     @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
-        budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
-        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", [self.owner.client])[0]
+        return self.account_of(self.budget.epsilon, self.budget.delta)
+
+    def account_of(self, epsilon: float, delta: float) -> Account:
+        """An account like the owner's whose whole budget is the price of a run.
+
+        Raises:
+            InvalidInput: a delta that the owner's noise has no use for, or a budget that is too small.
+        """
+        mechanism, names = self.budget.mechanism, self.owner
+        if delta_misfit(mechanism, delta):
+            raise InvalidInput(f"the owner's noise is {mechanism}, got delta {delta:g}")
+        budget = PrivacyBudget.of(epsilon, delta, 1, unit=self.budget.unit)
+        return accounts_of(budget, mechanism, names.data_set, "", [names.client])[0]
 
 
 def load_owner(path: Path) -> Owner:

@@ -310,8 +310,7 @@ def _coordinates(accepted: Accepted) -> int:
 
 def _check_new(gateway: Gateway, request: Request) -> None:
     """Refuse a release that was paid for before anybody else pays for a round that it cannot be in."""
-    run = gateway.runs.number_of(request.run)
-    if run is not None and gateway.runs.price_before(run, request.release) is not None:
+    if gateway.runs.price_before(gateway.runs.number_of(request.run), request.release) is not None:
         raise Declined("conflict", INTO_A_SUM, gateway.runs.next_release(request.run))
 
 

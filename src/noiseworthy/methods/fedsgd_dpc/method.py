@@ -10,6 +10,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside, Usual
 from noiseworthy.methods.base import Method, made_by, never, one_gradient, wired_by
+from noiseworthy.methods.conditions import largest_weight, smoothness_of
 from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
 from noiseworthy.methods.fedsgd_dpc.planner import check_paid, curves, in_range, stated
 from noiseworthy.methods.fedsgd_dpc.planner import plan as plan_replies
@@ -137,7 +138,7 @@ def _clip_note(task: Task | None, problem: Problem) -> tuple[str, ...]:
     """Clipping below the gradient bound of a multiclass model leaves the theorem's assumptions."""
     if not isinstance(task, LinearModel) or task.record_norm is None or problem.norm != "l2":
         return ()
-    if task.loss == "softmax" and problem.clip_norm < np.sqrt(2) * task.largest_weight * task.record_norm:
+    if task.loss == "softmax" and problem.clip_norm < np.sqrt(2) * largest_weight(task) * task.record_norm:
         return ("The clip is below the largest gradient sqrt(2) R: the bound is of an altered objective.",)
     return ()
 
@@ -229,7 +230,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
 
 def _longest(task: Task) -> float:
     """The longest step on whole gradients that a public bound on the curvature of the loss allows."""
-    smoothness = task.smoothness if isinstance(task, LinearModel) else None
+    smoothness = smoothness_of(task)
     return np.inf if smoothness is None else MOST_TRAVEL / smoothness
 
 

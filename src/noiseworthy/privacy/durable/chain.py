@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -32,11 +31,6 @@ class Head(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.length}:{self.digest}"
-
-    @classmethod
-    def is_whole(cls, text: str) -> bool:
-        """Whether a text is a head as `str` writes that of a ledger."""
-        return re.fullmatch(HEAD, text) is not None
 
     @classmethod
     def read(cls, text: str) -> Head:

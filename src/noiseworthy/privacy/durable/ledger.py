@@ -130,11 +130,6 @@ class DurableLedger(Rows):
             )
         return number
 
-    def account(self, data: str, world: str, client: str) -> Account | None:
-        """The account of a client, or None."""
-        found = self._account("data = ? AND world = ? AND client = ?", (data, world, client))
-        return None if found is None else found[1]
-
     def begin(self, run: str, *, repeatable: bool = False) -> int:
         """The number of a run, which is entered where it is new.
 

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.durable.accounts import Account
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.leases import Lease, open_leases
 from noiseworthy.privacy.durable.ledger import DurableLedger
@@ -54,6 +55,12 @@ def check_holds(ledger: DurableLedger, head: Head) -> None:
             f"{ledger.path} lacks what it held before (entry {head.length}): it was set back or replaced; "
             "put the latest ledger back, or start anew elsewhere"
         )
+
+
+def account_of(ledger: DurableLedger, data: str, world: str, client: str) -> Account | None:
+    """The account of a client, or None."""
+    found = ledger._account("data = ? AND world = ? AND client = ?", (data, world, client))
+    return None if found is None else found[1]
 
 
 def leases_of(ledger: DurableLedger) -> list[Lease]:

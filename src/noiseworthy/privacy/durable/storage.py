@@ -207,6 +207,17 @@ def named_errors(path: Path) -> Iterator[None]:
         raise LedgerError(f"ledger {path} {reason(said.lower())} ({error})") from None
 
 
+def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file whole or not at all, durably; a kill leaves the one before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a file's new name survive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)

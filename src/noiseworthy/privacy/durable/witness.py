@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
 from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.chain import Head
-from noiseworthy.privacy.durable.storage import sync_folder
+from noiseworthy.privacy.durable.storage import write_whole
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.durable.ledger import DurableLedger
@@ -130,14 +130,9 @@ class Witness:
             Unwitnessed: a file that cannot be replaced; where nothing was paid for, a `LedgerError`.
         """
         fields, place = seen.fields(), self.path.resolve()  # a link stays one, to the other disk
-        draft = place.with_name(f".{place.name}.{os.getpid()}")
+        told = json.dumps({**fields, "signature": _signature(identity, fields)}, indent=1)
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump({**fields, "signature": _signature(identity, fields)}, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(place)
-            sync_folder(place.parent)
+            write_whole(place, told.encode())
         except OSError as error:
             remedy = f"witness {self.path} cannot be written ({error}); mount its disk or free space"
             if not paid:
