@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from parsed import length
 
-MOST_LINES = 7_990
+MOST_LINES = 7_983
 """A ceiling to lower, comments free."""
 OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "tasks.models", "tasks.personal",
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",

@@ -22,14 +22,13 @@ from noiseworthy.deploy.scoring import asking_of, check_held_out, reach_of, rele
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.reports.html import write_report
+from noiseworthy.reports.network import score_caption, score_figure
 from noiseworthy.reports.tables import training_panel
-from noiseworthy.reports.told_score import score_caption, score_figure
 from noiseworthy.studies.checking import check_study
 from noiseworthy.studies.delivery import deliver
-from noiseworthy.studies.flags import flags
+from noiseworthy.studies.flags import flags, sentences
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.record import new_record, save_record
-from noiseworthy.studies.told_scores import sentences
 from noiseworthy.studies.typed_owners import FoundClass, OwnersScore, ScorePart
 from noiseworthy.tasks.batch import Score
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy._jax import Array, jax, jnp
-from noiseworthy.data.federation import Federation
+from noiseworthy._jax import jax, jnp
 from noiseworthy.data.owners import read_owners
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import seen_of
@@ -25,7 +24,7 @@ from noiseworthy.deploy.gathering import Gathering, in_words
 from noiseworthy.deploy.telling import AskingOnce
 from noiseworthy.errors import ConfigError, GatewayError
 from noiseworthy.methods.algorithm import start_of
-from noiseworthy.privacy.scores import ScoreRelease
+from noiseworthy.privacy.scores import CLIP, ScoreRelease
 from noiseworthy.privacy.trust import LOCAL
 from noiseworthy.studies.class_weights import names_of_classes
 from noiseworthy.studies.delivery import task_table
@@ -69,19 +68,14 @@ def check_scored(deployment: Deployment) -> None:
     """
     if not scorers(deployment):
         return
-    reach, (x, y), task = reach_of(deployment), _one_record(deployment.federation), deployment.task
+    reach, federation, task = reach_of(deployment), deployment.federation, deployment.task
+    x, y = (jnp.zeros((1, *one.shape[1:]), one.dtype) for one in (federation.test_x, federation.test_y))
     start = start_of(task, jax.random.key(0))
     if not reach and jnp.isnan(task.score(start, task.prepare(x), y).accuracy):
         raise ConfigError(
             '[federation] test = "owners" has owners tell how often the model is right, and nobody knows of '
             "a loss of your own when its outputs are; take one of the product's, or leave test out"
         )
-
-
-def _one_record(federation: Federation) -> tuple[Array, Array]:
-    """Zeros in the shape of a test record, and its label."""
-    x, y = federation.test_x, federation.test_y
-    return jnp.zeros((1, *x.shape[1:]), x.dtype), jnp.zeros((1, *y.shape[1:]), y.dtype)
 
 
 def check_held_out(deployment: Deployment, abouts: Sequence[About], *, resume: bool) -> None:
@@ -125,7 +119,7 @@ def release_of(deployment: Deployment, owners: dict[int, OwnerTerms]) -> ScoreRe
 def asking_of(deployment: Deployment, how: ScoreRelease, places: list[int], run: str) -> AskingOnce:
     """The requests: a plan of one round of which only these owners are part."""
     plan, once = deployment.plan, np.ones(deployment.federation.n_clients, np.int64)
-    problem = replace(plan.problem, sizes=how.sizes, clip_norm=how.clip_norm, trust=LOCAL)
+    problem = replace(plan.problem, sizes=how.sizes, clip_norm=CLIP, trust=LOCAL)
     alone = replace(plan, problem=problem, rounds=1, releases=once, release=how.release, local=None)
     return AskingOnce(
         run, alone, task_table(deployment.prepared), deployment.task, np.array([places], np.int32), 0 * once,
@@ -156,20 +150,13 @@ def told_score(
     if not each:
         return {}, in_words(found)
     whole, names = how.read(each), names_of_classes(deployment.prepared.study, deployment.federation)
-    classes = [
-        {"label": label, "share": one.share, "found": one.found, "deviation": one.deviation}
-        for label, one in zip(names or (), whole.classes, strict=False)
-        if one is not None
-    ]
+    labelled = zip(names or (), whole.classes, strict=False)
+    alone = {place: how.read({place: values}) for place, values in each.items()}
     by_owner = [
-        {"client": clients[place], "records": int(how.sizes[place]), **_alone(how, place, values)}
-        for place, values in each.items()
+        {"client": clients[at], "records": int(how.sizes[at]), "score": one.score, "deviation": one.deviation}
+        for at, one in alone.items()
     ]
-    told = {"score": whole.score, "deviation": whole.deviation, "reach": how.reach, "owners": by_owner}
-    return {**told, "classes": classes}, in_words(found)
-
-
-def _alone(how: ScoreRelease, place: int, values: Any) -> dict[str, float]:
-    """The score at one owner."""
-    one = how.read({place: values})
-    return {"score": one.score, "deviation": one.deviation}
+    return {
+        "score": whole.score, "deviation": whole.deviation, "reach": how.reach, "owners": by_owner,
+        "classes": [{"label": label, **one._asdict()} for label, one in labelled if one is not None],
+    }, in_words(found)  # fmt: skip

@@ -22,6 +22,8 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, of_mean_answer
 
 Real = NDArray[np.float64]
+CLIP = 1.0
+"""Norm of a record's row."""
 
 
 class FoundClass(NamedTuple):
@@ -89,15 +91,10 @@ class ScoreRelease(NamedTuple):
             array([0.01])
         """
         law, once = law_of(family), np.ones(len(sizes))
-        moved = of_mean_answer(1.0, sizes, law.norm, two_classes=two_classes)
+        moved = of_mean_answer(CLIP, sizes, law.norm, two_classes=two_classes)
         size = law.paid_in.analysis.noise(moved.value, budget, 1.0, once)
         noise = law.noise(np.maximum(size, np.asarray(floors) * moved.value))
         return cls(Release(noise, moved), sizes, two_classes, reach)
-
-    @property
-    def clip_norm(self) -> float:
-        """Of a record's row."""
-        return 1.0
 
     def read(self, answers: Mapping[int, Real]) -> Scored:
         """What the noised answers of some owners, or all, say: each weighs by its records and their noise.
@@ -122,7 +119,7 @@ class ScoreRelease(NamedTuple):
         weights /= weights.sum()
         r, *others = length * (weights @ np.stack([*answers.values()]))
         noise, drawn = (float(np.square(weights) @ one) for one in (noises, 1 / self.sizes[there]))
-        right = _share((1 + r) / 2)
+        right = float(np.clip((1 + r) / 2, 0, 1))
         deviation = (noise / 4 + _drawn(right, drawn)) ** 0.5
         if self.reach:
             return Scored(self.reach * (1 - right), self.reach * deviation)
@@ -131,10 +128,6 @@ class ScoreRelease(NamedTuple):
         c, rc = others
         ends = [(1 - c, 1 + r - c - rc), (1 + c, 1 + r + c + rc)]
         return Scored(right, deviation, tuple(_found(a / 2, b / 4, noise, drawn) for a, b in ends))
-
-
-def _share(value: float) -> float:
-    return min(max(float(value), 0.0), 1.0)
 
 
 def _drawn(part: float, one: float) -> float:
@@ -154,6 +147,6 @@ def _found(share: float, both: float, noise: float, drawn: float) -> FoundClass 
     """
     if share <= noise**0.5:
         return None
-    part = _share(both / share)
+    part = float(np.clip(both / share, 0, 1))
     moved = noise * (3 / 16 - part / 4 + part**2 / 4) / share**2
-    return FoundClass(_share(share), part, (moved + _drawn(part, drawn / share)) ** 0.5)
+    return FoundClass(min(share, 1.0), part, (moved + _drawn(part, drawn / share)) ** 0.5)

@@ -30,8 +30,8 @@ from noiseworthy.reports.findings import (
     score_name,
     setting,
 )
-from noiseworthy.reports.marks import Ink, points
-from noiseworthy.reports.network import network_caption, network_figure
+from noiseworthy.reports.marks import Ink, name_rows, points
+from noiseworthy.reports.network import network_caption, network_figure, score_caption, score_figure
 from noiseworthy.reports.participation import (
     estimates_caption,
     estimates_figure,
@@ -57,7 +57,6 @@ from noiseworthy.reports.style import (
     new_figure,
     styled,
 )
-from noiseworthy.reports.told_score import score_caption, score_figure
 from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_caption, usual_figure, usual_panel
 from noiseworthy.reports.what_if_words import what_if_caption
@@ -181,9 +180,8 @@ def _bars(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
             rounded_up(value, 3), (value, place), (5, 0), textcoords="offset points", va="center",
             color=colour, fontweight="bold",
         )  # fmt: skip
-    axes.set_yticks(list(places), names)
+    name_rows(axes, names, below=0.5)
     axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(len(bars) - 0.5, -0.6)
     axes.set_xlim(0, 1.12 * max(values))
 
 

@@ -1,4 +1,4 @@
-"""What a training over a network looked like: who answered when, how long it took, what owners have spent."""
+"""What a training over a network looked like: who answered when, what owners have spent and told of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +18,8 @@ from noiseworthy._names import shown
 from noiseworthy._wording import about, count, percent_up, rounded_up, shortened_apart
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.marks import name_rows
-from noiseworthy.reports.style import MUTED, TONES, WIDE, head, new_figure, styled
+from noiseworthy.reports.style import MUTED, PLAN, TONES, WIDE, head, new_figure, styled
+from noiseworthy.studies.flags import sentences
 from noiseworthy.studies.typed_owners import RoundPart
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -30,7 +31,7 @@ _OF_HELD_OUT = (
     "epsilon pays for. No other release reads them, and what it cost is not part of what is told here."
 )
 _SHOWN = 20
-"""Owners that are drawn; of more, those who answered least."""
+"""Owners that are drawn; of more, those who answered least, and of scores those with the most records."""
 
 
 @styled
@@ -90,6 +91,40 @@ def network_caption(record: RunRecord) -> str:
         text += f"; of the others most had this reason: {max(set(missing), key=missing.count)}"
     late = f" {count(network.late, 'upload')} came too late to be used." if network.late else ""
     return f"{text}.{late} A round took {about(seconds)} seconds at the median."
+
+
+@styled
+def score_figure(record: RunRecord) -> Figure | None:
+    """The told score of all, of both classes and of each owner, two deviations to either side."""
+    if record.network is None or (told := record.network.score) is None:
+        return None
+    shown = sorted(told.owners, key=lambda one: -one.records)[:_SHOWN]
+    names = shortened_apart([one.client for one in shown])
+    rows = [("all records", told.score, told.deviation, PLAN)]
+    rows += [(f"of {one.label}", one.found, one.deviation, TONES[3]) for one in told.classes]
+    rows += [(name, one.score, one.deviation, TONES[1]) for name, one in zip(names, shown, strict=True)]
+    figure = new_figure(WIDE, 1.3 + 0.28 * len(rows))
+    axes = figure.subplots()
+    for row, (_, score, deviation, colour) in enumerate(rows):
+        least, most = max(0.0, score - 2 * deviation), min(told.reach or 1.0, score + 2 * deviation)
+        axes.plot([least, most], [row, row], color=colour, linewidth=2, alpha=0.5, clip_on=False)
+        axes.plot([score], [row], "o", color=colour, markersize=5, clip_on=False)
+    said = "mean error of predictions" if told.reach else "records that the model is right on"
+    head(axes, "What owners told of the model", f"{said}; two standard deviations to either side", "")
+    name_rows(axes, [name for name, *_ in rows], 0.5, 0.5)
+    if not told.reach:
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+    return figure
+
+
+def score_caption(record: RunRecord) -> str:
+    """What the figure shows; empty where owners told nothing."""
+    if record.network is None or (told := record.network.score) is None:
+        return ""
+    hidden = len(told.owners) - _SHOWN
+    others = f" {count(hidden, 'owner')} with fewer records not drawn." if hidden > 0 else ""
+    return f"{sentences(told)[0]} Of single owners noise leaves less to be known.{others}"
 
 
 def network_clauses(record: RunRecord) -> list[Clause]:

@@ -14,7 +14,7 @@ from noiseworthy.reports import at_home, findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
 from noiseworthy.reports.privacy_statement import bought_before
 from noiseworthy.reports.schedules import headline
-from noiseworthy.studies.told_scores import reached_by
+from noiseworthy.studies.flags import reached_by
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, OutcomePart, UsualPart

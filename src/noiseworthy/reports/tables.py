@@ -22,7 +22,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import asked_in_training, noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
-from noiseworthy.studies.told_scores import sentences
+from noiseworthy.studies.flags import sentences
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
 

@@ -30,12 +30,11 @@ from noiseworthy.model.metrics import Metrics
 from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies import checkpoints, plan_file
 from noiseworthy.studies.class_weights import names_of_classes
-from noiseworthy.studies.flags import flags
+from noiseworthy.studies.flags import flags, sentences
 from noiseworthy.studies.opening import default_model
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
 from noiseworthy.studies.statement import statement_of
-from noiseworthy.studies.told_scores import sentences
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.intercepts import intercept_of
@@ -84,7 +83,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         if task.most_weight is not None:
             test_x, weights = test_x[:, :-1], test_x[:, -1]
         task = replace(task, most_weight=None, start=())
-    values = np.asarray(theta, np.float32)
+    values, score = np.asarray(theta, np.float32), found.network and found.network.score
     clients, sizes = list(federation.clients), federation.sizes.tolist()
     trained_on = TrainedOn(data=federation.name, clients=clients, records=sizes)
     described = Description(
@@ -92,7 +91,8 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         task=task_table(prepared), record_shape=shape, label_shape=list(federation.label_shape),
         classes=class_names(prepared), schema=federation.schema, seed=seeds[0], seeds=seeds,
         plan_digest=found.plan_digest, privacy=statement_of(found), metrics=None,
-        test_origin=federation.test_origin, probe=probed(task, values, shape), told=_told_of(found),
+        test_origin=federation.test_origin, probe=probed(task, values, shape),
+        told=" ".join(sentences(score)) if score else "",
         turned=str(prepared.study.federation.data).startswith("leaf:") and shape == [28, 28],
     )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
@@ -105,12 +105,6 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     if metrics is not None and federation.test_origin == "apart" and model.gives_probabilities:
         return _calibrated(model, metrics, test_x, federation.test_y, weights)
     return kept._replace(description=described.model_copy(update={"metrics": metrics}))
-
-
-def _told_of(record: RunRecord) -> str:
-    """What owners told of the model, in words."""
-    score = record.network and record.network.score
-    return " ".join(sentences(score)) if score else ""
 
 
 def _calibrated(model: Model, metrics: Metrics, x: NDArray, y: NDArray, own: NDArray | None) -> Kept:

@@ -30,8 +30,7 @@ class OwnersScore(Part):
 
     Attributes:
         records: that it holds out.
-        score: share that the model is right on, or the mean error of its predictions.
-        deviation: of the score, by noise and by which records were held out.
+        score, deviation: as those of `privacy.scores.Scored`.
     """
 
     client: str

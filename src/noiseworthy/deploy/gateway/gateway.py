@@ -140,10 +140,9 @@ class Gateway:
 
                 made.scoring = beside(made, holding.held_out, fingerprint)
             if records_changed and not made.fingerprint.fits:
-                from noiseworthy.deploy.gateway.held_out import check_undivided  # here: few records change
+                from noiseworthy.deploy.gateway.held_out import take_changed  # here: few records change
 
-                check_undivided(ledger, account)
-                fingerprint.take()
+                take_changed(fingerprint, account)
         except BaseException:
             ledger.close()
             raise

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from noiseworthy.errors import LedgerError
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
+from noiseworthy.privacy.durable.reading import account_of
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.deploy.gateway.holding import Holding
-    from noiseworthy.privacy.durable import Account, DurableLedger
+    from noiseworthy.privacy.durable import Account
 
 
 @dataclass
@@ -64,18 +65,19 @@ def beside(gateway: Gateway, holding: Holding, trained: Fingerprint) -> Gateway:
     return replace(gateway, holding=holding, account=account, number=number, sums=None, _compiled={})
 
 
-def check_undivided(ledger: DurableLedger, account: Account) -> None:
-    """Refuse to take changed records for those of before where some were ever held out.
+def take_changed(fingerprint: Fingerprint, account: Account) -> None:
+    """Take changed records for those of before, where none was ever held out.
 
     Raises:
         LedgerError: the ledger has an account of such.
     """
-    apart = _held_out(account)
-    if ledger.account(apart.data, apart.world, apart.client) is not None:
+    ledger, apart = fingerprint.ledger, _held_out(account)
+    if account_of(ledger, apart.data, apart.world, apart.client) is not None:
         raise LedgerError(
             f"{ledger.path} has a budget for records held out of {account.data}, and a record that moved to "
             "the others would be told of by both; put them back, or name another data_set for new ones"
         )
+    fingerprint.take()
 
 
 def _held_out(account: Account) -> Account:
