@@ -11,7 +11,7 @@ from pathlib import Path
 from parsed import length, nodes_of
 
 REPOSITORY = Path(__file__).parents[2]
-MOST_LINES = 77_964
+MOST_LINES = 77_963
 OUTSIDE = {"noiseworthy_papers", *(path.stem for path in (REPOSITORY / "benchmarks").glob("*.py"))}
 
 

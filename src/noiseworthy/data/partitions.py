@@ -192,7 +192,8 @@ def _one_per_record(name: str, labels: NDArray) -> NDArray:
 def _classes(name: str, labels: NDArray) -> list[NDArray[np.int64]]:
     _one_per_record(name, labels)
     if labels.dtype.kind not in "iu":
-        raise DataError(f"partition {name!r} needs classes and the labels are {labels.dtype}; take iid")
+        needs = f"partition {name!r} needs classes and the labels are {labels.dtype}"
+        raise DataError(f"{needs}; take iid or sorted")
     return members_of(labels)
 
 

@@ -229,8 +229,8 @@ class _Session:
         """Have owners tell how good the model is, where the study asks them; who is silent ends nothing."""
         if not scorers(done.deployment):
             return
-        letters, started = Correspondence(self.exchange, self.told.heads), time.monotonic()
-        theta = done.trained.theta[0]
+        letters, theta = Correspondence(self.exchange, self.told.heads), done.trained.theta[0]
+        started = time.monotonic()
         self.told.score, answers = told_score(done.deployment, self.told.run, theta, letters, self.patience)
         self.on_round(1.0, Round(SCORING, answers, time.monotonic() - started))
 

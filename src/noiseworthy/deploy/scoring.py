@@ -103,11 +103,9 @@ def check_held_out(deployment: Deployment, abouts: Sequence[About], *, resume: b
 
 
 def release_of(deployment: Deployment, owners: dict[int, OwnerTerms]) -> ScoreRelease:
-    """How owners release what their held-out records say: for all of their budget, by the owners' floors.
-
-    Who holds none out is part of the arrays, which are by place, and is not asked.
-    """
+    """How owners release what their held-out records say: for all of their budget, by the owners' floors."""
     plan, federation = deployment.plan, deployment.federation
+    # who holds none out has its place in the arrays, too, and is not asked
     there = [owners.get(place) for place in range(federation.n_clients)]
     return ScoreRelease.of(
         np.array([1 if one is None else one.held_out for one in there]), plan.budget, plan.problem.family,

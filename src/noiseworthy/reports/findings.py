@@ -198,7 +198,8 @@ _FEATURES = {
 
 def _of_numbers(features: str, task: Mapping[str, Any]) -> str:
     if is_encoder(features):
-        return f"replaced by what encoder {features} gives (sha256 {task.get('encoder_digest') or '':.12})"
+        digest = task.get("encoder_digest") or ""
+        return f"replaced by what the encoder {features} gives (sha256 {digest:.12})"
     return f"replaced by random Fourier features ({features}: a formula with a public seed)"
 
 

@@ -92,8 +92,8 @@ def train(
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, got a {type(plan).__name__}; of a Planned give its .plan")
-    if folder is not None and jax.process_count() > 1:
-        raise InvalidInput(f"a run folder has one writer, got {jax.process_count()} processes; leave it out")
+    if folder is not None and (count := jax.process_count()) > 1:
+        raise InvalidInput(f"a run folder has one writer, got {count} processes; leave out the folder")
     if not isinstance(federation, Federation) or not isinstance(task, Task):
         raise InvalidInput(
             f"train needs a Federation and a task, got a {type(federation).__name__} and a "
