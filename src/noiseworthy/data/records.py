@@ -156,10 +156,8 @@ def held_apart(
     """Which of n records of an owner's table it holds out: the marked ones, or a fifth by their places.
 
     Args:
-        is_test: those that a column marks, shape (n,); None without one.
-        whose: `persons_of` the table, shape (n,); None where nobody says.
-        name: of the data.
-        n: records.
+        is_test, whose: those that a column marks, and `persons_of` the table, shape (n,); None without one.
+        name, n: of the data, and its records.
 
     Raises:
         DataError: persons in both parts, or of whom no column says who is in which.

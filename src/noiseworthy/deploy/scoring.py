@@ -46,7 +46,7 @@ def reach_of(deployment: Deployment) -> float:
     """The error of a prediction that counts as wrong, the width of the label's public range; 0 for classes.
 
     Raises:
-        ConfigError: numbers to predict whose range nobody states, or records with many labels.
+        ConfigError: numbers to predict whose range nobody states.
     """
     study, federation = deployment.prepared.study, deployment.federation
     if federation.classes is not None:

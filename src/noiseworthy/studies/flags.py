@@ -109,7 +109,7 @@ def flags(record: Record, training: Record) -> list[str]:
 
 _UNTESTED = (
     "Not scored: the server has no test records ([federation] test), and nothing here says how good the "
-    "model is. Each owner can score it on records that it holds out, with noiseworthy tune."
+    'model is. Owners may hold records out, and tell (test = "owners") or look at home (noiseworthy tune).'
 )
 
 
@@ -129,8 +129,8 @@ def sentences(told: ScorePart) -> list[str]:
     often = max(told.classes, key=lambda one: one.share, default=None)
     if often is None or told.score > often.share:
         return [reached]
-    constant = f"{percent(often.share)} of these records are {often.label}"
-    return [reached, f"No better than a constant, as far as noise tells: {constant}."]
+    shared = f"{percent(often.share)} of these records are {often.label}."
+    return [reached, f"No better than a constant, as far as noise tells: {shared}"]
 
 
 def reached_by(told: ScorePart | OwnersScore, reach: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,7 @@ from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError, DataError, LedgerError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.score.wire import ScoreWork
+from noiseworthy.privacy.durable import Charge, DurableLedger
 
 from .conftest import asked
 
@@ -274,6 +276,30 @@ def test_records_that_were_held_out_do_not_train_later(tmp_path):
     assert released(path, FedSGDWork()) == [CHANGED]
     with pytest.raises(LedgerError, match="put them back, or name another data_set"):
         Gateway.open(load_owner(path), records_changed=True)
+
+
+def test_records_that_changed_since_they_trained_are_not_held_out(tmp_path):
+    """Rows are marked once all have trained, and taken for the changed ones: each was told of already."""
+    path = owner_file(tmp_path, allowed={"algorithms": ["fedsgd-dpc"]})
+    assert released(path, FedSGDWork()) == ["upload"]
+    owner_file(tmp_path, parts(10), allowed={"algorithms": ["fedsgd-dpc"]})
+    with Gateway.open(load_owner(path), records_changed=True) as gateway:
+        assert isinstance(asked(gateway, request(FedSGDWork(), 2)), Uploaded)
+    owner_file(tmp_path, parts(10))
+    with pytest.raises(LedgerError, match="those held out now may be among them; name another data_set"):
+        Gateway.open(load_owner(path))
+    owner_file(tmp_path, parts(10), allowed={"algorithms": ["fedsgd-dpc"]})
+    assert released(path, FedSGDWork(), release=3) == ["upload"]
+
+
+def test_records_of_a_budget_that_was_spent_before_it_was_bound_are_not_held_out(tmp_path):
+    """As in ledgers of earlier versions: nobody knows what was trained on."""
+    owner = load_owner(owner_file(tmp_path, parts(10)))
+    with closing(DurableLedger.open(tmp_path / "ledger.sqlite")) as ledger:
+        (number,) = ledger.enrol([owner.account])
+        ledger.reserve(ledger.begin("earlier"), [Charge(number, 1, 100)])
+    with pytest.raises(LedgerError, match="those held out now may be among them; name another data_set"):
+        Gateway.open(owner)
 
 
 def test_marked_records_that_never_trained_may_be_scored_later(tmp_path):

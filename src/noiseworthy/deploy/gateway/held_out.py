@@ -17,16 +17,12 @@ from noiseworthy.privacy.durable.reading import account_of
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.deploy.gateway.holding import Holding
-    from noiseworthy.privacy.durable import Account
+    from noiseworthy.privacy.durable import Account, DurableLedger
 
 
 @dataclass
 class BothParts:
-    """What binds the accounts of both parts to their records.
-
-    Attributes:
-        each: of either part.
-    """
+    """What binds the accounts of both parts to their records, `each` those of one."""
 
     each: tuple[Fingerprint, Fingerprint]
 
@@ -55,29 +51,37 @@ def beside(gateway: Gateway, holding: Holding, trained: Fingerprint) -> Gateway:
         holding: the others.
         trained: of those that train.
 
+    Raises:
+        LedgerError: what the budget was spent on was changed since, or is not known: they may have trained.
+
     Guarantee: it answers from its own records alone, on the same ledger and on an account of their own, which
     is as large (docs/theory/accounting.md#scores).
     """
-    account = _held_out(gateway.account)
-    (number,) = gateway.ledger.enrol([account])
-    gateway.fingerprint = BothParts((trained, Fingerprint(gateway.ledger, number, holding.parts)))
+    account, ledger = _held_out(gateway.account), gateway.ledger
+    ((bound,),) = ledger.query("SELECT count(*) FROM fingerprints WHERE account = ?", [gateway.number])
+    if not _known(ledger, account) and (bound > 1 or (not bound and gateway.runs.spent)):
+        raise LedgerError(
+            f"the budget of {gateway.account.data} was spent on records that changed since, and those held "
+            "out now may be among them; name another data_set, or take score out of [allowed] algorithms"
+        )
+    (number,) = ledger.enrol([account])
+    gateway.fingerprint = BothParts((trained, Fingerprint(ledger, number, holding.parts)))
     # of a score an owner remembers nothing, so that both have one place for what is remembered
     return replace(gateway, holding=holding, account=account, number=number, sums=None, _compiled={})
 
 
 def take_changed(fingerprint: Fingerprint, account: Account) -> None:
-    """Take changed records for those of before, where none was ever held out.
-
-    Raises:
-        LedgerError: the ledger has an account of such.
-    """
-    ledger, apart = fingerprint.ledger, _held_out(account)
-    if account_of(ledger, apart.data, apart.world, apart.client) is not None:
+    """Take changed records for those of before; refused, by LedgerError, where some were ever held out."""
+    if _known(fingerprint.ledger, _held_out(account)):
         raise LedgerError(
-            f"{ledger.path} has a budget for records held out of {account.data}, and a record that moved to "
-            "the others would be told of by both; put them back, or name another data_set for new ones"
+            f"the ledger has a budget for records held out of {account.data}, and a record that moved to the "
+            "others would be told of by both; put them back, or name another data_set for new ones"
         )
     fingerprint.take()
+
+
+def _known(ledger: DurableLedger, account: Account) -> bool:
+    return account_of(ledger, account.data, account.world, account.client) is not None
 
 
 def _held_out(account: Account) -> Account:

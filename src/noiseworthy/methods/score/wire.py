@@ -39,15 +39,13 @@ def rows_of(task: Task, theta: Vector, batch: Batch, work: ScoreWork, clip_norm:
 
 
 def _job(request: Asked, work: ScoreWork, task: Task, records: int) -> Job:
-    clip, noise = request.clip_norm, noise_of(request, request.noise)
+    clip, theta, noise = request.clip_norm, request.theta, noise_of(request, request.noise)
     moved = of_mean_answer(clip, [records], noise.norm, two_classes=work.two_classes)
     total = NoisedSum.planned(
         Release(noise, moved), clip, records, 3 if work.two_classes else 1,
         apart=moved.value.item() * records / clip, slack=1 - MARGIN,
     )  # fmt: skip
-    return RowSum(
-        task, request.theta, total, lambda few: rows_of(task, request.theta, few, work, clip, noise.norm)
-    )
+    return RowSum(task, theta, total, lambda few: rows_of(task, theta, few, work, clip, noise.norm))
 
 
 WIRE = Wire(
