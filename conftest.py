@@ -15,6 +15,7 @@ from typing import IO, Any
 import jax
 import numpy as np
 import pytest
+from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 from jax._src.interpreters import mlir
 from matplotlib.figure import Figure
@@ -67,6 +68,10 @@ threadpool_limits(1, "blas")
 """Matrices of tests are small: threads would wait for each other, five times as long as one computes."""
 
 DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[1] / "shared" / "data"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[gc_collect_iterations_key] = 1  # of five, at the end, of a second each
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,8 +16,7 @@ OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "ta
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",
         "privacy.noise", "privacy.mechanisms.analysis", "privacy.mechanisms.currency_analysis",
         "methods.algorithm", "methods.making", "exports",
-        "data.datasets", "data.records", "data.table_records", "data.frames", "data.spreadsheets",
-        "data.sql")  # fmt: skip
+        "data.datasets", "data.records", "data.table_records", "data.frames", "data.sql")  # fmt: skip
 ABSENT = (
     *(f"noiseworthy.{part}" for part in OURS),
     *("pandas", "optax", "dp_accounting", "sklearn", "scipy.optimize", "scipy.linalg", "flwr"),

@@ -6,6 +6,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy import loss_distribution
@@ -13,7 +14,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
-from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
+from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon, poisson_gaussian_loss
 
 # docs/theory/accounting.md#subsampled-records: releases, epsilon,
 # std of the mean's noise in units C/n, q = 0.01
@@ -43,6 +44,17 @@ def library_epsilon(ratio: float, rate: float, releases: int, grid: float = 1e-4
 def test_poisson_agrees_with_the_accountant_of_the_library(ratio, rate, releases):
     ours = poisson_gaussian_epsilon(ratio, rate, releases, 1e-5)
     assert ours == pytest.approx(library_epsilon(ratio, rate, releases), rel=2e-3)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.07, 0.5, 1 - 1e-9, 1.0])
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 2.0])
+def test_losses_inverted_at_once_are_those_that_the_library_inverts_one_by_one(ratio, rate):
+    grid = ratio / 500
+    ours = poisson_gaussian_loss(ratio, rate, grid)
+    theirs = from_gaussian_mechanism(1 / ratio, sampling_prob=rate, value_discretization_interval=grid)
+    for epsilon in (grid * np.arange(-300, 300), np.linspace(-3 * ratio, 3 * ratio, 100)):
+        assert np.array_equal(ours.get_delta_for_epsilon(epsilon), theirs.get_delta_for_epsilon(epsilon))
+    assert ours.get_epsilon_for_delta(1e-8) == theirs.get_epsilon_for_delta(1e-8)
 
 
 def test_poisson_agrees_with_the_prv_accountant():

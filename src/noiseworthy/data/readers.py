@@ -79,9 +79,7 @@ def _of_file(path: Path, suffix: str, cells: bool, coded: tuple[str, ...]) -> Ar
     from noiseworthy.data import frames  # here, as arrays need none
 
     if suffix == ".xlsx":
-        from noiseworthy.data.spreadsheets import read_spreadsheet  # here, because few tables are
-
-        return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
+        return frames.of_rows(*frames.read_spreadsheet(path), f"{path}", cells=cells)
     if suffix in (".parquet", ".feather", ".arrow"):
         return frames.of_frame(frames.read_arrow(path))
     return frames.of_frame(frames.read_text_table(path, coded, **(_CELLS if cells else {})))

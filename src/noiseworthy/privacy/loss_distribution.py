@@ -11,10 +11,11 @@ releases). Ten times the rounding is taken off delta, and a delta below a hundre
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,9 @@ from numpy.typing import NDArray
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 
 if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
 _FIRST_GRID = 2e-4  # halved at least once before an answer is given
 _COARSE_GRID, _PAIRS = 1e-3, 100  # of a profile; losses are rounded up on any grid
@@ -117,11 +120,43 @@ def poisson_gaussian_profile(
 
 def poisson_gaussian_loss(ratio: float, sampling_rate: float, grid: float) -> PrivacyLossDistribution:
     """Of one Gaussian release over a Poisson batch, in steps of a grid to which losses are rounded up."""
-    from dp_accounting.pld import privacy_loss_distribution as library  # here: it takes a second to import
+    from dp_accounting.pld import pld_pmf, privacy_loss_mechanism  # here: they take a second to import
+    from dp_accounting.pld import privacy_loss_distribution as library
 
-    return library.from_gaussian_mechanism(
-        1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
-    )
+    if sampling_rate == 1.0:
+        return library.from_gaussian_mechanism(1 / ratio, value_discretization_interval=grid)
+
+    def one_way(adjacency: AdjacencyType) -> PLDPmf:
+        release = privacy_loss_mechanism.GaussianPrivacyLoss(
+            1 / ratio, sampling_prob=sampling_rate, adjacency_type=adjacency
+        )
+        ends: Any = release.connect_dots_bounds()
+        low, high = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
+        deltas = _deltas(release, np.arange(low, high + 1) * grid)
+        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, low, high, deltas)
+
+    ways = privacy_loss_mechanism.AdjacencyType
+    return library.PrivacyLossDistribution(one_way(ways.REMOVE), one_way(ways.ADD))
+
+
+def _deltas(release: GaussianPrivacyLoss, epsilon: NDArray[Any]) -> NDArray[Any]:
+    """Of many epsilons at once, in a seventh of the time that the library takes to invert losses one by one.
+
+    A batch's loss exceeds epsilon where a full one's, of a record removed, exceeds log(1 + (e^s - 1) / q) or,
+    of one added, falls below minus that; s = epsilon or -epsilon. At s <= log(1 - q) it does, or never.
+    """
+    removed = release.adjacency_type.name == "REMOVE"
+    q, signed = release.sampling_prob, epsilon if removed else -epsilon
+    delta = -np.expm1(epsilon) if removed else np.zeros_like(epsilon)
+    there = signed > math.log1p(-q)
+    scaled = signed[there] + np.log(1 / q)
+    with np.errstate(divide="ignore"):
+        full = scaled + np.log1p(-np.exp(np.minimum(np.log(1 / q - 1) - scaled, 0.0)))
+    full[signed[there] == 0.0] = np.log(1 / q + (1 - 1 / q))  # as the library rounds it
+    shift = full * release.standard_deviation**2
+    ends = -0.5 - shift if removed else 1.0 + (shift - 0.5)
+    delta[there] = release.mu_upper_cdf(ends) - np.exp(epsilon[there] + release.mu_lower_log_cdf(ends))
+    return np.clip(delta, 0.0, 1.0)
 
 
 def _trusted(epsilon_at: Callable[[float], float], one_release: float) -> float:

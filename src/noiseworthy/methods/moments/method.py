@@ -5,16 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._wording import count, number
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods import phrases as say
 from noiseworthy.methods.axes import Axes, Beside
 from noiseworthy.methods.base import LocalStep, Method, made_by, never, one_gradient, wired_by
 from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.methods.moments.scale import RecordScale, check_task, stated
 from noiseworthy.methods.moments.table import MomentsTable
-from noiseworthy.methods.moments.words import WORDS
 from noiseworthy.methods.question import Answer, Question, given
 from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, uniform_noise
 from noiseworthy.methods.space import Free, GradientScale, Grid, Keys, SearchSpace, Setting
+from noiseworthy.methods.words import Key, Record, Term
 from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
@@ -144,6 +146,30 @@ def cells(beside: Beside) -> list[Plan]:
 
 
 AXES = Axes(across="rounds", series="clients_per_round", place=fedsgd_dpc.place, cells=cells, papers={})
+
+
+def _sentence(record: Record) -> str:
+    n = say.clients_of(record)
+    return f"on one upload of second moments of each of {count(n, 'client')}, solved at the server"
+
+
+WORDS = replace(
+    fedsgd_dpc.METHOD.words, called="Moments",
+    terms={
+        "rounds": say.ROUNDS, "clients_per_round": say.CLIENTS,
+        "shrinkage": Term("s", "shrinkage s", "shrinkage s"),
+        "label_weight": Term("c", "label weight c", "label weight c"),
+    },
+    decided=("shrinkage", "label_weight"), sentence=_sentence,
+    brief=lambda record: "one upload of second moments",
+    keys=lambda plan: [
+        Key("upload", "1", f"{plan['upload_numbers']:,} numbers per client, no round after it")
+    ],
+    computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
+    decays="rounds", clipped=lambda plan: "each record's second moments",
+    means=lambda plan, noise: say.upload_hides("the mean second moments of a client's records", plan, noise),
+    curve=lambda plan, work: "one upload", online=say.all_online,
+)  # fmt: skip
 
 METHOD = Method(
     name="moments", table=MomentsTable, only=None, answer=answer, check=check, leaves_free=leaves_free,

@@ -9,13 +9,14 @@ from typing import cast
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import Method, made_by, one_gradient, wired_by
 from noiseworthy.methods.dpfl_bcs import method as dpfl_bcs
+from noiseworthy.methods.dpfl_bcs.words import WORDS, asked_unlike
 from noiseworthy.methods.fedsgd_dpc import method as fedsgd_dpc
 from noiseworthy.methods.question import Answer, Question, clip_of, decay, given
 from noiseworthy.methods.rivals import contest, planner
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.methods.rivals.table import RivalName, RivalTable
-from noiseworthy.methods.rivals.words import WORDS
 from noiseworthy.methods.space import Free, GradientScale, Setting
+from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -100,6 +101,25 @@ _READS = {
     "pfa": "its server projects single uploads on those of clients with large budgets",
     "privatefl": "its clients keep transforms that are moved by single noised uploads",
 }
+_RIVAL = replace(WORDS, chooses=asked_unlike, knows="")
+_TRANSFORMS = (
+    "Each client keeps a transform of its records. Its gradient is clipped together with that of the model, "
+    "as one, and noised alike before the transform moves: the claim would hold even for somebody who sees "
+    "the transforms."
+)
+_WORDS: dict[RivalName, Words] = {
+    "fedsgd": replace(_RIVAL, called="FedSGD"),
+    "dpsgd": replace(_RIVAL, called="DPSGD"),
+    "dmldp": replace(_RIVAL, called="DMLDP"),
+    "weiavg": replace(
+        _RIVAL, called="WeiAvg", knows="the server knows clients' epsilons and weighs replies by them"
+    ),
+    "pfa": replace(_RIVAL, called="PFA", knows="the server knows clients' epsilons and trusts larger ones"),
+    "privatefl": replace(
+        _RIVAL, called="PrivateFL", beyond=(_TRANSFORMS,),
+        knows="every client keeps a transform of its own; the accuracy is that of the shared model alone",
+    ),
+}  # fmt: skip
 
 
 def _method(name: RivalName) -> Method[RivalTable]:
@@ -107,7 +127,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         name=name, table=RivalTable, only=RIVALS[name].only, answer=answer, check=check,
         leaves_free=dpfl_bcs.leaves_free, tells_clients_apart=asks_as_told, takes_heterogeneity=asks_as_told,
         by_rule=None, stages=(), local_step=one_gradient,
-        make=made_by(f"rivals.{name if name in _APART else 'alike'}"), words=WORDS[name],
+        make=made_by(f"rivals.{name if name in _APART else 'alike'}"), words=_WORDS[name],
         wire=wired_by("rivals.wire" if name == "privatefl" else "fedsgd_dpc.wire"),
         space=_SPACES.get(name, SPACE), shape=fedsgd_dpc.SHAPE, axes=dpfl_bcs.AXES,
         for_owners=False, held_against=contest.entrants,
