@@ -261,7 +261,7 @@ def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
 
 
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
-    return jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *aligned(algorithms)))
+    return jax.device_put(jax.tree.map(lambda *leaves: np.array(leaves), *aligned(algorithms)))
 
 
 def _streamed(
