@@ -265,6 +265,15 @@ def test_a_model_that_is_no_better_than_a_constant_is_flagged():
     assert flags(record, {})[0].startswith("Not scored")
 
 
+def test_where_a_rare_class_weighs_more_the_accuracy_that_it_costs_is_not_flagged():
+    """As where the server has test records."""
+    told = part(0.83, classes=[found("ill", 0.15, 0.9), found("well", 0.85, 0.82)])
+    record = {"federation": {"test_records": 0, "classes": 2}, "network": {"score": told.model_dump()}}
+    assert len(flags(record, {})) == 1
+    assert flags(record | {"study": {"task": {"class_weights": [6.0, 1.0]}}}, {}) == []
+    assert sentences(told, weighted=True) == sentences(told)[:1]
+
+
 def test_errors_are_told_in_the_unit_of_the_label():
     (said,) = sentences(part(2.5, 0.125, reach=40.0))
     assert said.startswith("Off by 2.50 ± 0.250 on average, as 2 owners told")

@@ -92,14 +92,15 @@ def flags(record: Record, training: Record) -> list[str]:
         ['Training did not help: test loss 0.7 against 0.69 untrained.']
     """
     federation, said = record["federation"], record.get("foretold")
+    weighted = bool(record.get("study", {}).get("task", {}).get("class_weights"))
     if federation is not None and not federation.get("test_records", 1):
         told = record.get("network", {}).get("score")
-        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told))[1:]
+        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told), weighted)[1:]
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None
     end = _End(loss, score, training["untrained_loss"], training["prior"])
-    if record.get("study", {}).get("task", {}).get("class_weights"):
+    if weighted:
         end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
     metrics = None if (scores := training.get("metrics")) is None else Metrics.model_validate(scores)
@@ -113,8 +114,8 @@ _UNTESTED = (
 )
 
 
-def sentences(told: ScorePart) -> list[str]:
-    """How good the model is by its owners, and whether a constant would do as well.
+def sentences(told: ScorePart, weighted: bool = False) -> list[str]:
+    """How good the model is by its owners and, if classes weigh alike, whether a constant would do as well.
 
     Example:
         >>> north = OwnersScore(client="north", records=400, score=0.8, deviation=0.02)
@@ -127,7 +128,7 @@ def sentences(told: ScorePart) -> list[str]:
     found = [f"{percent(one.found)} ± {200 * one.deviation:.0f} of {one.label}" for one in told.classes]
     reached += f" It finds {' and '.join(found)}." if found else ""
     often = max(told.classes, key=lambda one: one.share, default=None)
-    if often is None or told.score > often.share:
+    if weighted or often is None or told.score > often.share:
         return [reached]
     shared = f"{percent(often.share)} of these records are {often.label}."
     return [reached, f"No better than a constant, as far as noise tells: {shared}"]
