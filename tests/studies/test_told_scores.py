@@ -274,6 +274,14 @@ def test_where_a_rare_class_weighs_more_the_accuracy_that_it_costs_is_not_flagge
     assert sentences(told, weighted=True) == sentences(told)[:1]
 
 
+def test_where_persons_are_held_out_persons_are_counted():
+    told = part(0.83, classes=[found("ill", 0.15, 0.1), found("well", 0.85, 0.95)])
+    said = " ".join(sentences(told.model_copy(update={"row": "person"})))
+    assert "of 201 persons that no release trained on" in said
+    assert said.endswith("of these persons are well.")
+    assert "record" not in said
+
+
 def test_errors_are_told_in_the_unit_of_the_label():
     (said,) = sentences(part(2.5, 0.125, reach=40.0))
     assert said.startswith("Off by 2.50 ± 0.250 on average, as 2 owners told")

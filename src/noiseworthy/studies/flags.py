@@ -122,15 +122,15 @@ def sentences(told: ScorePart, weighted: bool = False) -> list[str]:
         >>> sentences(ScorePart(score=0.8, deviation=0.02, owners=[north]))[0].replace("\\xa0", " ")
         'Right on 80 % ± 4, as 1 owner told, with noise, of 400 records that no release trained on.'
     """
-    owners, records = count(len(told.owners), "owner"), count(told.records, "record")
-    whose = f"{owners} told, with noise, of {records} that no release trained on"
+    owners, rows = count(len(told.owners), "owner"), count(told.records, told.row)
+    whose = f"{owners} told, with noise, of {rows} that no release trained on"
     reached = f"{reached_by(told, told.reach)}, as {whose}."
     found = [f"{percent(one.found)} ± {200 * one.deviation:.0f} of {one.label}" for one in told.classes]
     reached += f" It finds {' and '.join(found)}." if found else ""
     often = max(told.classes, key=lambda one: one.share, default=None)
     if weighted or often is None or told.score > often.share:
         return [reached]
-    shared = f"{percent(often.share)} of these records are {often.label}."
+    shared = f"{percent(often.share)} of these {told.row}s are {often.label}."
     return [reached, f"No better than a constant, as far as noise tells: {shared}"]
 
 
