@@ -344,6 +344,16 @@ def test_a_model_that_overflows_is_wrong_on_every_record(tmp_path, silent):
         assert told.upload.values == pytest.approx(-1, abs=1e-4)
 
 
+def test_a_score_that_cannot_be_told_is_not_paid_for(tmp_path):
+    """Of classes no error has a reach: what was compiled for none serves another request."""
+    with Gateway.open(load_owner(owner_file(tmp_path, allowed={"models": ["softmax"]}))) as gateway:
+        of_model: dict[str, Any] = {"task": {"model": "softmax"}, "theta": np.ones(4, np.float32)}
+        assert isinstance(asked(gateway, request(ScoreWork(two_classes=False), **of_model)), Uploaded)
+        scored = gateway.about.scored
+        refused = asked(gateway, request(ScoreWork(two_classes=False, reach=2.0), 2, **of_model))
+        assert (refused.reason, gateway.about.scored) == ("fault", scored)
+
+
 def test_a_person_says_what_its_records_say_on_average(tmp_path, silent):
     """One of two has three records, all unlike, and the other five, which is the most."""
     path = of_persons(tmp_path, np.where(np.arange(N) // 10 == 2, "test", "train"))
