@@ -265,14 +265,11 @@ def standings(folder: Path) -> list[Standing]:
     away = [Standing(names[one], None, None, online.get(one), None) for one in sorted({*names} - {*here})]
     return [
         Standing(
-            names[name],
-            runs.get(f"{GATEWAY}{name}", False),
-            runs.get(name, False),
-            online.get(name),
+            names[name], runs.get(f"{GATEWAY}{name}", False), runs.get(name, False), online.get(name),
             told(owner.files.socket),
         )
         for name, owner in here.items()
-    ] + away
+    ] + away  # fmt: skip
 
 
 def connected_in(folder: Path) -> dict[str, bool]:

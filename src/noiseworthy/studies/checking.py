@@ -203,13 +203,9 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
 
 
 def _of_clients(
-    federation: Federation | None,
-    examples: Examples | None,
-    classes: int | None,
-    terms: Terms | None,
-    task: TaskTable,
-    at_most: int | None = None,
-) -> list[Finding]:
+    federation: Federation | None, examples: Examples | None, classes: int | None, terms: Terms | None,
+    task: TaskTable, at_most: int | None = None,
+) -> list[Finding]:  # fmt: skip
     """What is found in the records as clients hold them, and in those that test."""
     if federation is not None:
         sizes, names = federation.sizes, federation.clients
