@@ -262,7 +262,9 @@ def test_a_model_that_is_no_better_than_a_constant_is_flagged():
     record = {"federation": {"test_records": 0, "classes": 2}}
     scored = {**record, "network": {"score": part(0.83, classes=classes).model_dump()}}
     assert flags(scored, {}) == said[1:]
-    assert flags(record, {})[0].startswith("Not scored")
+    assert flags(record, {})[0].startswith("Not scored: the server has no test records")
+    (untold,) = flags({**record, "study": {"federation": {"test": "owners"}}}, {})
+    assert untold.endswith("none told. deploy run --resume asks again.")
 
 
 def test_where_a_rare_class_weighs_more_the_accuracy_that_it_costs_is_not_flagged():

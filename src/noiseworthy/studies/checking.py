@@ -221,10 +221,9 @@ def _of_clients(
     except DataError as error:
         return [refused("", str(error))]
     trains = np.ones(n, bool) if tests is None else ~tests
-    if not (kept := int(trains.sum())):
-        return [refused("", "no record is marked 'train'")]
-    if terms.holds_out and kept == n:
-        return [refused("", "no record is held out for scores; mark some 'test', or bring more")]
+    if not (kept := int(trains.sum())) or (terms.holds_out and kept == n):
+        lacking = "held out for scores; mark some 'test', or bring more" if kept else "marked 'train'"
+        return [refused("", f"no record is {lacking}")]
     which = f"and {n - kept} are held out" if terms.holds_out else "those marked 'train'"
     said = [] if tests is None else [note("", f"{kept} records train, {which}")]
     rows = "records"

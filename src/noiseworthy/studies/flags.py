@@ -12,6 +12,7 @@ from noiseworthy._wording import count, level, percent
 from noiseworthy.data import Federation
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.tables import BY_OWNERS
 from noiseworthy.studies.typed_owners import OwnersScore, ScorePart
 
 WIDER = 1.25
@@ -91,11 +92,12 @@ def flags(record: Record, training: Record) -> list[str]:
         >>> flags({"federation": {"classes": 2}}, ended)
         ['Training did not help: test loss 0.7 against 0.69 untrained.']
     """
-    federation, said = record["federation"], record.get("foretold")
-    weighted = bool(record.get("study", {}).get("task", {}).get("class_weights"))
+    federation, said, study = record["federation"], record.get("foretold"), record.get("study", {})
+    weighted = bool(study.get("task", {}).get("class_weights"))
     if federation is not None and not federation.get("test_records", 1):
-        told = record.get("network", {}).get("score")
-        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told), weighted)[1:]
+        if told := record.get("network", {}).get("score"):
+            return sentences(ScorePart.model_validate(told), weighted)[1:]
+        return [_UNTOLD if study.get("federation", {}).get("test") == BY_OWNERS else _UNTESTED]
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None
@@ -112,6 +114,7 @@ _UNTESTED = (
     "Not scored: the server has no test records ([federation] test), and nothing here says how good the "
     'model is. Owners may hold records out, and tell (test = "owners") or look at home (noiseworthy tune).'
 )
+_UNTOLD = "Not scored: owners were asked how good the model is and none told. deploy run --resume asks again."
 
 
 def sentences(told: ScorePart, weighted: bool = False) -> list[str]:
