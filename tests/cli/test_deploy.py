@@ -189,6 +189,7 @@ def test_owners_whose_files_are_for_other_machines_are_elsewhere(bundled, tmp_pa
     said = printed("deploy", "status", bundled)
     assert len(re.findall(r"client \d\s+elsewhere\s+elsewhere", said)) == 2
     assert "deploy link" in " ".join(said.split())
+    assert "Ledgers stay where they are." in printed("deploy", "down", bundled)
 
 
 def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path, printed):

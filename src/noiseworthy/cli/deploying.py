@@ -136,7 +136,7 @@ def down(study: StudyFile, folder: Folder = None) -> None:
     place = _place(study, folder)
     ended = [process.name for process in look(place) if process.alive]
     stop(place)
-    out.print(f"Down: {len(ended)} processes ended. Ledgers stay in {place}.", soft_wrap=True)
+    out.print(f"Down: {len(ended)} processes ended. Ledgers stay where they are.", soft_wrap=True)
 
 
 @deploy.command()
