@@ -183,6 +183,15 @@ def test_the_status_of_a_server_of_several_machines_names_its_keys_and_its_comma
     assert [one["client"] for one in told["owners"]] == ["north", "south"]
 
 
+def test_owners_whose_files_are_for_other_machines_are_elsewhere(bundled, tmp_path, printed):
+    """They were said to be down, also where their nodes are connected."""
+    printed("deploy", "up", bundled, "--host", "far.example")
+    said = printed("deploy", "status", bundled)
+    assert len(re.findall(r"client \d\s+elsewhere\s+elsewhere", said)) == 2
+    assert "deploy link" in " ".join(said.split())
+    assert "Ledgers stay where they are." in printed("deploy", "down", bundled)
+
+
 def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path, printed):
     printed("deploy", "up", bundled, "--host", "far.example")
     (file, _) = sorted((tmp_path / "deployments" / "two" / "owners").glob("*/owner.toml"))

@@ -262,7 +262,26 @@ def test_a_model_that_is_no_better_than_a_constant_is_flagged():
     record = {"federation": {"test_records": 0, "classes": 2}}
     scored = {**record, "network": {"score": part(0.83, classes=classes).model_dump()}}
     assert flags(scored, {}) == said[1:]
-    assert flags(record, {})[0].startswith("Not scored")
+    assert flags(record, {})[0].startswith("Not scored: the server has no test records")
+    (untold,) = flags({**record, "study": {"federation": {"test": "owners"}}}, {})
+    assert untold.endswith("none told. deploy run --resume asks again.")
+
+
+def test_where_a_rare_class_weighs_more_the_accuracy_that_it_costs_is_not_flagged():
+    """As where the server has test records."""
+    told = part(0.83, classes=[found("ill", 0.15, 0.9), found("well", 0.85, 0.82)])
+    record = {"federation": {"test_records": 0, "classes": 2}, "network": {"score": told.model_dump()}}
+    assert len(flags(record, {})) == 1
+    assert flags(record | {"study": {"task": {"class_weights": [6.0, 1.0]}}}, {}) == []
+    assert sentences(told, weighted=True) == sentences(told)[:1]
+
+
+def test_where_persons_are_held_out_persons_are_counted():
+    told = part(0.83, classes=[found("ill", 0.15, 0.1), found("well", 0.85, 0.95)])
+    said = " ".join(sentences(told.model_copy(update={"row": "person"})))
+    assert "of 201 persons that no release trained on" in said
+    assert said.endswith("of these persons are well.")
+    assert "record" not in said
 
 
 def test_errors_are_told_in_the_unit_of_the_label():

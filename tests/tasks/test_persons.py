@@ -17,6 +17,7 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.networks import model_task
 from noiseworthy.tasks.persons import Persons
+from noiseworthy.tasks.rightness import rightness
 
 MOST, D, PEOPLE = 5, 4, 9
 
@@ -150,3 +151,14 @@ def test_networks_see_records_in_their_own_form():
 def test_rows_of_another_shape_are_refused():
     with pytest.raises(InvalidInput, match=r"rows of persons must have shape \(n, 5, 5\), got \(2, 3, 5\)"):
         Persons(MODELS["softmax"], MOST, D).prepare(jnp.zeros((2, 3, 5)))
+
+
+@pytest.mark.parametrize("records", [11, 442])
+def test_what_many_records_of_a_person_say_of_a_model_is_no_more_than_one_says(records):
+    """Shares of a 442nd add up to 1 and seven millionths, more than a sensitivity leaves for rounding."""
+    x, whose = np.ones((2 * records, 2)), np.arange(2) * np.ones((records, 2), int)
+    x, y = packed(x.astype(np.float32), np.ones(2 * records, np.int32), whose.ravel(), records)
+    task = Persons(LinearModel(2, 1, "logistic"), records, 2)
+    batch = Batch(task.prepare(jnp.asarray(x)), jnp.asarray(y), jnp.ones(2))
+    for theta, reach in product((jnp.ones(2), -jnp.ones(2)), (None, 1e7)):
+        assert np.all(np.abs(rightness(task, theta, batch, two_classes=True, reach=reach)) == 1)

@@ -49,8 +49,8 @@ def _found(file: Path, data: Path | None) -> Checked:
 
     owner = load_owner(file)
     table = owner.federation if data is None else owner.federation.model_copy(update={"data_dir": data})
-    budget = owner.budget
-    return check_own(table, owner.rows, Terms(budget.mechanism, budget.epsilon, budget.delta))
+    mechanism, epsilon, delta = owner.budget.mechanism, owner.budget.epsilon, owner.budget.delta
+    return check_own(table, owner.rows, Terms(mechanism, epsilon, delta, holds_out=owner.holds_out))
 
 
 def _page(found: Checked) -> str:

@@ -122,7 +122,7 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
     if (made := roster_of(place)) is not None:
         out.print(f"Secure sums: a roster of {len(made.keys)} owners, digest {made.digest}", soft_wrap=True)
     if link is None:
-        again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
+        again = f"deploy up {study}" if found[0].gateway is not None else f"deploy link {place}"
         out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)
         return
     out.print(f"The superlink runs at port {link.port}; its log is {link.log}.", soft_wrap=True)
@@ -136,7 +136,7 @@ def down(study: StudyFile, folder: Folder = None) -> None:
     place = _place(study, folder)
     ended = [process.name for process in look(place) if process.alive]
     stop(place)
-    out.print(f"Down: {len(ended)} processes ended. Ledgers stay in {place}.", soft_wrap=True)
+    out.print(f"Down: {len(ended)} processes ended. Ledgers stay where they are.", soft_wrap=True)
 
 
 @deploy.command()

@@ -73,16 +73,10 @@ class DeployedRun:
 
 
 def train(
-    deployment: Deployment,
-    exchange: Exchange,
-    folder: Path,
-    *,
-    resume: bool = False,
-    patience: float = PATIENCE,
-    known: KnownLedgers | None = None,
-    roster: Roster | None = None,
+    deployment: Deployment, exchange: Exchange, folder: Path, *, resume: bool = False,
+    patience: float = PATIENCE, known: KnownLedgers | None = None, roster: Roster | None = None,
     on_round: OnRound = lambda done, round: None,
-) -> DeployedRun:
+) -> DeployedRun:  # fmt: skip
     """Train by the plan of a deployment, kept in a run folder after every round.
 
     Args:
@@ -296,15 +290,9 @@ class _Session:
         return DeployedRun(self.deployment, Run.of(whole, [stage.plan], [stage]), self.told)
 
     def stage(
-        self,
-        algorithm: Algorithm,
-        plan: Plan,
-        start: Checkpoint | None,
-        *,
-        first: FirstStage | None = None,
-        before: FirstStage | None = None,
-        on_end: Callable[[Checkpoint], None] = lambda reached: None,
-    ) -> Trajectory:
+        self, algorithm: Algorithm, plan: Plan, start: Checkpoint | None, *, first: FirstStage | None = None,
+        before: FirstStage | None = None, on_end: Callable[[Checkpoint], None] = lambda reached: None,
+    ) -> Trajectory:  # fmt: skip
         """The rounds of a plan, from its start or from a checkpoint."""
         deployment, told, letters = self.deployment, self.told, self.letters()
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
@@ -372,13 +360,9 @@ def with_network(record: Record, done: DeployedRun, abouts: list[About], seconds
 
 def _terms(deployment: Deployment, at: NDArray[np.int64], patience: float, roster: Roster | None) -> Terms:
     return Terms(
-        clients=deployment.federation.clients,
-        score=_score_by(deployment.federation, deployment.task),
-        evaluate_at=at,
-        patience=patience,
-        seed=deployment.seed,
-        roster=roster,
-    )
+        clients=deployment.federation.clients, score=_score_by(deployment.federation, deployment.task),
+        evaluate_at=at, patience=patience, seed=deployment.seed, roster=roster,
+    )  # fmt: skip
 
 
 def _score_by(federation: Federation, task: Task) -> Callable[[Array], Score]:

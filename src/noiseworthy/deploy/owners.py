@@ -225,7 +225,7 @@ class Standing:
     """How it stands with one owner of a deployment.
 
     Attributes:
-        client: by name; of an owner on another machine, the name of its key.
+        client: by name; of an owner on another machine without a file here, the name of its key.
         gateway: whether its process runs; None on another machine.
         node: whether its process runs; None on another machine.
         connected: whether the superlink has heard of the node lately; None if nobody can tell.
@@ -245,28 +245,31 @@ class Standing:
 
 
 def standings(folder: Path) -> list[Standing]:
-    """The owners of a deployment: on this machine, or by the keys that they have sent.
+    """The owners of a deployment: on this machine, or by the files that they get and the keys they have sent.
 
     Raises:
         ConfigError: no deployment in the folder.
     """
-    running = {process.name for process in look(folder) if process.alive}
-    online = connected_in(folder)
+    runs, online = {process.name: process.alive for process in look(folder)}, connected_in(folder)
     files = sorted((folder / "owners").glob(f"*/{FILE}"))
-    here = [(folder_name(owner.owner.client), owner) for owner in map(load_owner, files)]
-    elsewhere = {path.stem for path in (folder / "keys" / "nodes").glob("*.pub")} - {name for name, _ in here}
-    if not files and not elsewhere:
+    known = {folder_name(owner.owner.client): owner for owner in map(load_owner, files)}
+    # nobody runs by the other files here: they are for machines of their owners
+    here = {name: one for name, one in known.items() if one.files.same_user or f"{GATEWAY}{name}" in runs}
+    names = {path.stem: path.stem for path in (folder / "keys" / "nodes").glob("*.pub")}
+    names |= {name: one.owner.client for name, one in known.items()}
+    if not names:
         raise ConfigError(
             f"no owners in {folder}; start a deployment on one machine with noiseworthy deploy up, on "
             "several with noiseworthy deploy link, or name its --folder"
         )
+    away = [Standing(names[one], None, None, online.get(one), None) for one in sorted({*names} - {*here})]
     return [
         Standing(
-            owner.owner.client, f"{GATEWAY}{name}" in running, name in running, online.get(name),
+            names[name], runs.get(f"{GATEWAY}{name}", False), runs.get(name, False), online.get(name),
             told(owner.files.socket),
         )
-        for name, owner in here
-    ] + [Standing(name, None, None, online.get(name), None) for name in sorted(elsewhere)]  # fmt: skip
+        for name, owner in here.items()
+    ] + away  # fmt: skip
 
 
 def connected_in(folder: Path) -> dict[str, bool]:

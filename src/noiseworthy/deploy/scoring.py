@@ -155,4 +155,5 @@ def told_score(
     return {
         "score": whole.score, "deviation": whole.deviation, "reach": how.reach, "owners": by_owner,
         "classes": [{"label": label, **one._asdict()} for label, one in labelled if one is not None],
+        "row": "record" if deployment.federation.persons is None else "person",
     }, in_words(found)  # fmt: skip

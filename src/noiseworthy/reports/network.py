@@ -100,7 +100,7 @@ def score_figure(record: RunRecord) -> Figure | None:
         return None
     shown = sorted(told.owners, key=lambda one: -one.records)[:_SHOWN]
     names = shortened_apart([one.client for one in shown])
-    rows = [("all records", told.score, told.deviation, PLAN)]
+    rows = [(f"all {told.row}s", told.score, told.deviation, PLAN)]
     rows += [(f"of {one.label}", one.found, one.deviation, TONES[3]) for one in told.classes]
     rows += [(name, one.score, one.deviation, TONES[1]) for name, one in zip(names, shown, strict=True)]
     figure = new_figure(WIDE, 1.3 + 0.28 * len(rows))
@@ -123,8 +123,8 @@ def score_caption(record: RunRecord) -> str:
     if record.network is None or (told := record.network.score) is None:
         return ""
     hidden = len(told.owners) - _SHOWN
-    others = f" {count(hidden, 'owner')} with fewer records not drawn." if hidden > 0 else ""
-    return f"{sentences(told)[0]} Of single owners noise leaves less to be known.{others}"
+    others = f" {count(hidden, 'owner')} with fewer {told.row}s not drawn." if hidden > 0 else ""
+    return f"{sentences(told)[0]} Owners of little noise count more; noise hides more of one alone.{others}"
 
 
 def network_clauses(record: RunRecord) -> list[Clause]:

@@ -15,6 +15,7 @@ from noiseworthy.data.federation import Federation
 from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
 from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
 from noiseworthy.data.readers import SQL, is_table, opened, read_columns
+from noiseworthy.data.records import held_apart
 from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.table import OWNERS, FederationTable
@@ -74,12 +75,13 @@ class Checked:
 
 @dataclass(frozen=True)
 class Terms:
-    """What owners' noise follows from: one budget for all of them or one for each."""
+    """What owners' noise follows from, by one budget or one for each, and if they hold records out."""
 
     mechanism: Family
     epsilon: ArrayLike
     delta: ArrayLike
     relation: Any = "replace-one"
+    holds_out: bool = False
 
 
 def check_study(study: Study) -> Checked:
@@ -201,13 +203,9 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
 
 
 def _of_clients(
-    federation: Federation | None,
-    examples: Examples | None,
-    classes: int | None,
-    terms: Terms | None,
-    task: TaskTable,
-    at_most: int | None = None,
-) -> list[Finding]:
+    federation: Federation | None, examples: Examples | None, classes: int | None, terms: Terms | None,
+    task: TaskTable, at_most: int | None = None,
+) -> list[Finding]:  # fmt: skip
     """What is found in the records as clients hold them, and in those that test."""
     if federation is not None:
         sizes, names = federation.sizes, federation.clients
@@ -217,10 +215,17 @@ def _of_clients(
         return said + _of_terms(sizes, names, dimension, terms, rows)
     if examples is None or terms is None:
         return []
-    trains = np.ones(len(examples.y), bool) if examples.tests is None else ~examples.tests
-    if not (kept := int(trains.sum())):
-        return [refused("", "no record is marked 'train'")]
-    said = [] if examples.tests is None else [note("", f"{kept} records train, those marked 'train'")]
+    tests, n = examples.tests, len(examples.y)
+    try:
+        tests = held_apart(tests, examples.persons, "the table", n) if terms.holds_out else tests
+    except DataError as error:
+        return [refused("", str(error))]
+    trains = np.ones(n, bool) if tests is None else ~tests
+    if not (kept := int(trains.sum())) or (terms.holds_out and kept == n):
+        lacking = "held out for scores; mark some 'test', or bring more" if kept else "marked 'train'"
+        return [refused("", f"no record is {lacking}")]
+    which = f"and {n - kept} are held out" if terms.holds_out else "those marked 'train'"
+    said = [] if tests is None else [note("", f"{kept} records train, {which}")]
     rows = "records"
     if at_most is not None and examples.persons is not None:
         each = np.unique(examples.persons[trains], return_counts=True)[1]

@@ -92,7 +92,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         classes=class_names(prepared), schema=federation.schema, seed=seeds[0], seeds=seeds,
         plan_digest=found.plan_digest, privacy=statement_of(found), metrics=None,
         test_origin=federation.test_origin, probe=probed(task, values, shape),
-        told=" ".join(sentences(score)) if score else "",
+        told=" ".join(sentences(score, bool(prepared.study.task.class_weights))) if score else "",
         turned=str(prepared.study.federation.data).startswith("leaf:") and shape == [28, 28],
     )  # fmt: skip
     kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))

@@ -12,6 +12,7 @@ from noiseworthy._wording import count, level, percent
 from noiseworthy.data import Federation
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.tables import BY_OWNERS
 from noiseworthy.studies.typed_owners import OwnersScore, ScorePart
 
 WIDER = 1.25
@@ -91,15 +92,17 @@ def flags(record: Record, training: Record) -> list[str]:
         >>> flags({"federation": {"classes": 2}}, ended)
         ['Training did not help: test loss 0.7 against 0.69 untrained.']
     """
-    federation, said = record["federation"], record.get("foretold")
+    federation, said, study = record["federation"], record.get("foretold"), record.get("study", {})
+    weighted = bool(study.get("task", {}).get("class_weights"))
     if federation is not None and not federation.get("test_records", 1):
-        told = record.get("network", {}).get("score")
-        return [_UNTESTED] if told is None else sentences(ScorePart.model_validate(told))[1:]
+        if told := record.get("network", {}).get("score"):
+            return sentences(ScorePart.model_validate(told), weighted)[1:]
+        return [_UNTOLD if study.get("federation", {}).get("test") == BY_OWNERS else _UNTESTED]
     losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
     loss = float(np.mean(losses)) if _known(losses) else float("inf")
     score = float(np.mean(scores)) if _known(scores) else None
     end = _End(loss, score, training["untrained_loss"], training["prior"])
-    if record.get("study", {}).get("task", {}).get("class_weights"):
+    if weighted:
         end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
     metrics = None if (scores := training.get("metrics")) is None else Metrics.model_validate(scores)
@@ -111,25 +114,26 @@ _UNTESTED = (
     "Not scored: the server has no test records ([federation] test), and nothing here says how good the "
     'model is. Owners may hold records out, and tell (test = "owners") or look at home (noiseworthy tune).'
 )
+_UNTOLD = "Not scored: owners were asked how good the model is and none told. deploy run --resume asks again."
 
 
-def sentences(told: ScorePart) -> list[str]:
-    """How good the model is by its owners, and whether a constant would do as well.
+def sentences(told: ScorePart, weighted: bool = False) -> list[str]:
+    """How good the model is by its owners and, if classes weigh alike, whether a constant would do as well.
 
     Example:
         >>> north = OwnersScore(client="north", records=400, score=0.8, deviation=0.02)
         >>> sentences(ScorePart(score=0.8, deviation=0.02, owners=[north]))[0].replace("\\xa0", " ")
         'Right on 80 % ± 4, as 1 owner told, with noise, of 400 records that no release trained on.'
     """
-    owners, records = count(len(told.owners), "owner"), count(told.records, "record")
-    whose = f"{owners} told, with noise, of {records} that no release trained on"
+    owners, rows = count(len(told.owners), "owner"), count(told.records, told.row)
+    whose = f"{owners} told, with noise, of {rows} that no release trained on"
     reached = f"{reached_by(told, told.reach)}, as {whose}."
     found = [f"{percent(one.found)} ± {200 * one.deviation:.0f} of {one.label}" for one in told.classes]
     reached += f" It finds {' and '.join(found)}." if found else ""
     often = max(told.classes, key=lambda one: one.share, default=None)
-    if often is None or told.score > often.share:
+    if weighted or often is None or told.score > often.share:
         return [reached]
-    shared = f"{percent(often.share)} of these records are {often.label}."
+    shared = f"{percent(often.share)} of these {told.row}s are {often.label}."
     return [reached, f"No better than a constant, as far as noise tells: {shared}"]
 
 

@@ -3,6 +3,7 @@
 from pydantic import ConfigDict, Field
 
 from noiseworthy.data.terms import OwnerTerms
+from noiseworthy.privacy.budget import Row
 from noiseworthy.studies.typed_parts import Number, Part
 
 
@@ -29,7 +30,7 @@ class OwnersScore(Part):
     """What one owner's held-out records say of the model, noised.
 
     Attributes:
-        records: that it holds out.
+        records: that it holds out, or persons.
         score, deviation: as those of `privacy.scores.Scored`.
     """
 
@@ -49,13 +50,14 @@ class FoundClass(Part):
 
 
 class ScorePart(Part):
-    """What owners told of the model, every record of those who did counted once.
+    """What owners told of the model, those of little noise for their records counting more.
 
     Attributes:
         score, deviation: as of one owner.
         reach: what errors are told up to, where numbers are predicted; 0 for classes.
         owners: that told, each by itself.
         classes: of two classes, those whose share noise leaves known.
+        row: what owners held out and counted, each as much.
     """
 
     score: float
@@ -63,10 +65,11 @@ class ScorePart(Part):
     reach: float = 0.0
     owners: list[OwnersScore]
     classes: list[FoundClass] = Field(default_factory=list)
+    row: Row = "record"
 
     @property
     def records(self) -> int:
-        """Held-out records of all who told."""
+        """Held-out records, or persons, of all who told."""
         return sum(one.records for one in self.owners)
 
 

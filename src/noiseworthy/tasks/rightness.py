@@ -13,7 +13,7 @@ from noiseworthy.tasks.persons import Persons
 
 
 @eqx.filter_jit
-def rightness(task: Task, theta: Array, batch: Batch, two_classes: bool, reach: float) -> Array:
+def rightness(task: Task, theta: Array, batch: Batch, two_classes: bool, reach: Any = None) -> Array:
     """What each record, or person, says of a model.
 
         r, 1 where the model is right and -1 where not; or (r, c, r c) with c = 1 of the second class, else -1
@@ -22,8 +22,8 @@ def rightness(task: Task, theta: Array, batch: Batch, two_classes: bool, reach: 
         task: the model.
         theta: its parameters, shape (p,).
         batch: n prepared rows.
-        two_classes: whether to tell the class, too.
-        reach: error above 0 at which a predicted number counts as wrong, r falling evenly up to it; 0 of
+        two_classes: whether to tell the class, too; no error has a reach then.
+        reach: error above 0 at which a predicted number counts as wrong, r falling evenly up to it; None of
             classes, masks and tokens, on which r goes by the score of the record alone.
 
     Returns:
@@ -34,7 +34,7 @@ def rightness(task: Task, theta: Array, batch: Batch, two_classes: bool, reach: 
     model: Any = task.task if isinstance(task, Persons) else task
 
     def of_record(x: Array, y: Array) -> Array:
-        if reach:
+        if reach is not None and not two_classes:  # whole numbers alone add up without rounding
             right = 1 - jnp.abs(model.answers(theta, x[None]).reshape(()) - y) / reach
         else:
             right = model.score(theta, x[None], y[None]).accuracy
@@ -43,7 +43,8 @@ def rightness(task: Task, theta: Array, batch: Batch, two_classes: bool, reach: 
 
     def of_row(x: Array, y: Array, mask: Array) -> Array:
         if isinstance(task, Persons):
-            return x[:, -1] @ jax.vmap(of_record)(task.records(x), y)
+            there = (x[:, -1] > 0).astype(x.dtype)  # counted: many shares add up to more than 1
+            return there @ jax.vmap(of_record)(task.records(x), y) / there.sum()
         return of_record(x, y)
 
     return of_each(task, of_row, batch)

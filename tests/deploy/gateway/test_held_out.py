@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from typer.testing import CliRunner
 
 from noiseworthy.calls.tune import _of_owner
+from noiseworthy.cli import app
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded
 from noiseworthy.deploy.gateway.owner import load_owner
@@ -149,6 +151,19 @@ def test_persons_are_held_out_whole_and_only_where_a_column_says_whom(tmp_path):
 def test_what_no_part_can_be_held_out_of_is_refused(tmp_path, tables, error, says):
     with pytest.raises(error, match=says):
         Gateway.open(load_owner(owner_file(tmp_path, **tables)))
+
+
+def test_a_check_of_an_owners_file_counts_what_it_holds_out(tmp_path):
+    """It counted all records as training, and let pass what the gateway refuses."""
+    path = str(owner_file(tmp_path))
+    told = CliRunner().invoke(app, ["check", path])
+    assert (told.exit_code, "40 records train, and 10 are held out" in told.output) == (0, True)
+    owner_file(tmp_path, parts(0))
+    told = CliRunner().invoke(app, ["check", path])
+    assert (told.exit_code, "no record is held out for scores; mark some" in told.output) == (1, True)
+    of_persons(tmp_path)
+    told = CliRunner().invoke(app, ["check", path])
+    assert (told.exit_code, "no column marks whom to hold out; add one" in told.output) == (1, True)
 
 
 # What is told and paid ----------------------------------------------------------------------------------
@@ -342,6 +357,16 @@ def test_a_model_that_overflows_is_wrong_on_every_record(tmp_path, silent):
         work, linear = ScoreWork(two_classes=False, reach=1.0), {"model": "linear"}
         told = asked(gateway, request(work, task=linear, theta=np.array([3e38, 3e38], np.float32)))
         assert told.upload.values == pytest.approx(-1, abs=1e-4)
+
+
+def test_a_score_that_cannot_be_told_is_not_paid_for(tmp_path):
+    """Of classes no error has a reach: what was compiled for none serves another request."""
+    with Gateway.open(load_owner(owner_file(tmp_path, allowed={"models": ["softmax"]}))) as gateway:
+        of_model: dict[str, Any] = {"task": {"model": "softmax"}, "theta": np.ones(4, np.float32)}
+        assert isinstance(asked(gateway, request(ScoreWork(two_classes=False), **of_model)), Uploaded)
+        scored = gateway.about.scored
+        refused = asked(gateway, request(ScoreWork(two_classes=False, reach=2.0), 2, **of_model))
+        assert (refused.reason, gateway.about.scored) == ("fault", scored)
 
 
 def test_a_person_says_what_its_records_say_on_average(tmp_path, silent):

@@ -32,7 +32,7 @@ from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.server import Ending, answer, listening
 from noiseworthy.deploy.gateway.shares_of_noise import hidden_by
 from noiseworthy.deploy.gateway.summands import Summand
-from noiseworthy.deploy.gateway.summing import MOST_RUNS, Releasing, read_roster
+from noiseworthy.deploy.gateway.summing import ALONE, MOST_RUNS, Releasing, read_roster
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest
 from noiseworthy.deploy.rehearsal import made_up
 from noiseworthy.deploy.secure_sum.collector import Collector
@@ -45,6 +45,7 @@ from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
+from noiseworthy.methods.score.wire import ScoreWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.durable.leases import lease
@@ -297,6 +298,14 @@ def test_rounds_that_are_not_of_the_release_are_refused_before_anything_is_paid(
     assert reply_of(gateway, wanted, terms, b"no message").reason == "void"
     assert spent(gateway) == (0, 0)
     assert isinstance(reply_of(gateway, wanted, terms), Summed)
+
+
+def test_no_score_enters_a_sum_where_it_would_be_of_the_records_that_train(owners):
+    gateway, wanted = owners.gateways["client 0"], request(algorithm=ScoreWork(two_classes=True))
+    gateway.owner.allowed.algorithms.append("score")
+    terms = terms_for(owners.roster, 1, dict.fromkeys(NAMES, wanted), 1.0, 0, 1)
+    reply = reply_of(gateway, wanted, replace(terms, coordinates=3))
+    assert (reply.reason, reply.message) == ("not-allowed", ALONE)
 
 
 def test_all_steps_of_noised_local_training_go_into_a_sum_as_one_move(owners, uploads):

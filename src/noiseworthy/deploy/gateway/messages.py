@@ -148,7 +148,7 @@ class Request(Table):
         work = {
             name: len(part) if isinstance(part, np.ndarray) else part
             for name, part in self.algorithm.model_dump().items()
-            if not isinstance(part, float)
+            if not (isinstance(part, float) and part)
         }
         fields = self.model_dump(include={"task", "seen", "mechanism"})
         shape = {"parameters": len(self.theta), "algorithm": work}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,6 +17,7 @@ from pydantic import Field
 from noiseworthy._tables import Table, checked, read_toml
 from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, Accepted, Gateway
 from noiseworthy.deploy.gateway.messages import Request, pack_reply
+from noiseworthy.deploy.gateway.owner import SCORE, Owner
 from noiseworthy.deploy.gateway.shares_of_noise import as_drawn, hidden_by, shared
 from noiseworthy.deploy.gateway.summands import leaves_as_drawn
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
@@ -30,15 +31,13 @@ from noiseworthy.errors import ConfigError, LedgerError, Unwitnessed, UserError,
 from noiseworthy.privacy.durable import Charge, Resend
 from noiseworthy.privacy.durable.storage import turn
 
-if TYPE_CHECKING:
-    from noiseworthy.deploy.gateway.owner import Owner
-
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
 MOST_RUNS = 8
 """In which an owner has a round open; the oldest is forgotten, and its owner counts as missing there."""
 NO_SHARES = "the owner lets no noise of others count ([secure_sum] share_noise); nothing was spent"
 UNNOISED = "an upload into a secure sum carries its owner's noise, and none that a server adds"
+ALONE = "a score is told of records that are held out, and enters no sum; nothing was spent, ask for it alone"
 INTO_A_SUM = "this release was asked before; a round that is tried again needs the next one"
 
 
@@ -253,6 +252,8 @@ class Sums:
             raise Declined("malformed", "a round of a secure sum begins with the request of a release")
         if asked.request.into is not None:
             raise Declined("not-allowed", UNNOISED)
+        if asked.request.algorithm.name == SCORE:
+            raise Declined("not-allowed", ALONE)
         if terms.share and not self.share_noise:
             raise Declined("not-allowed", NO_SHARES)
         request = hidden_by(asked.request, asked.weight, terms) if terms.share else asked.request

@@ -33,7 +33,8 @@ def rows_of(task: Task, theta: Vector, batch: Batch, work: ScoreWork, clip_norm:
     from noiseworthy.tasks.rightness import rightness  # here, because few owners tell scores
 
     parts, sent = parts_of(batch, len(theta)), jax.device_put(theta)
-    told = [rightness(task, sent, few, work.two_classes, work.reach) for few in parts]
+    reach = np.float32(work.reach) if work.reach else None  # an array, so that no other one compiles anew
+    told = [rightness(task, sent, few, work.two_classes, reach) for few in parts]
     length = ANSWER_LENGTHS[norm] if work.two_classes else 1.0
     return MARGIN * clip_norm / length * np.concatenate([*map(np.asarray, told)]).astype(np.float64)
 
