@@ -24,6 +24,8 @@ from noiseworthy.privacy.sensitivity import ANSWER_LENGTHS, of_mean_answer
 Real = NDArray[np.float64]
 CLIP = 1.0
 """Norm of a record's row."""
+_APART = 0.3
+"""Standard deviation that r is taken to have between owners: of 15 points in the share that is right."""
 
 
 class FoundClass(NamedTuple):
@@ -97,9 +99,11 @@ class ScoreRelease(NamedTuple):
         return cls(Release(noise, moved), sizes, two_classes, reach)
 
     def read(self, answers: Mapping[int, Real]) -> Scored:
-        """What the noised answers of some owners, or all, say: each weighs by its records and their noise.
+        """What the noised answers of some owners, or all, say of all records that these hold out.
 
-            weight_i = 1/(1/n_i + v_i),        v_i of the noise in r
+            weight_i = (tau^2 n_i/n + lambda)/(tau^2 + 1/n_i + v_i),        v_i of the noise in r,
+
+        sums to 1: as near as noise allows to each record counting alike, if r differs by tau between owners.
 
         Args:
             answers: by place, shape (3,) of two classes and (1,) else.
@@ -115,10 +119,13 @@ class ScoreRelease(NamedTuple):
         there = [*answers]
         length = ANSWER_LENGTHS[self.release.sensitivity.norm] if self.two_classes else 1.0
         noises = length**2 * self.release.mechanism.variance[there]
-        weights = 1 / (1 / self.sizes[there] + noises)
-        weights /= weights.sum()
+        drawn, shares = 1 / self.sizes[there], self.sizes[there] / self.sizes[there].sum()
+        spreads = _APART**2 + drawn + noises
+        weights = _APART**2 * shares / spreads
+        weights += (1 - weights.sum()) / spreads / np.sum(1 / spreads)
         r, *others = length * (weights @ np.stack([*answers.values()]))
-        noise, drawn = (float(np.square(weights) @ one) for one in (noises, 1 / self.sizes[there]))
+        apart = _APART**2 * np.sum(np.square(weights - shares))  # as if it were noise
+        noise, drawn = float(np.square(weights) @ noises + apart), float(np.square(weights) @ drawn)
         right = float(np.clip((1 + r) / 2, 0, 1))
         deviation = (noise / 4 + _drawn(right, drawn)) ** 0.5
         if self.reach:

@@ -124,7 +124,7 @@ def score_caption(record: RunRecord) -> str:
         return ""
     hidden = len(told.owners) - _SHOWN
     others = f" {count(hidden, 'owner')} with fewer {told.row}s not drawn." if hidden > 0 else ""
-    return f"{sentences(told)[0]} Owners of little noise count more; noise hides more of one alone.{others}"
+    return f"{sentences(told)[0]} Owners of loud noise count less; noise hides more of one alone.{others}"
 
 
 def network_clauses(record: RunRecord) -> list[Clause]:

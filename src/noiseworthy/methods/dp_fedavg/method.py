@@ -235,15 +235,10 @@ def rows(counts: Counts, eight_condition: float) -> Real:
 
 
 SHAPE = Shape(
-    terms=("heterogeneity", "start", "drift", "noise_weight"),
-    rows=rows,
-    source="Fu et al., theorem 3",
-    work=lambda plan: float(steps_of(plan)),
-    iterations=lambda plan: plan.rounds * steps_of(plan),
-    steps=lambda work: max(1, round(work)),
-    noise=noise_of_mean,
-    noise_of=noise_of_uploads,
-)
+    terms=("heterogeneity", "start", "drift", "noise_weight"), rows=rows, source="Fu et al., theorem 3",
+    work=lambda plan: float(steps_of(plan)), iterations=lambda plan: plan.rounds * steps_of(plan),
+    steps=lambda work: max(1, round(work)), noise=noise_of_mean, noise_of=noise_of_uploads,
+)  # fmt: skip
 
 
 # Beside fixed settings: local steps before an upload, and iterations of all rounds together -----------

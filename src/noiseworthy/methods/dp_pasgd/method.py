@@ -120,15 +120,10 @@ def noise_of(plan: Plan, problem: Problem, rounds: Rounds, steps: int, per_round
 
 
 SHAPE = Shape(
-    terms=("start", "noise_weight", "drift", "drift_of_noise"),
-    rows=rows,
-    source="Hu et al., theorem 1",
-    work=lambda plan: float(work_of(plan).steps),
-    iterations=lambda plan: plan.rounds * work_of(plan).steps,
-    steps=lambda work: max(1, round(work)),
-    noise=noise_of_mean,
-    noise_of=noise_of,
-)
+    terms=("start", "noise_weight", "drift", "drift_of_noise"), rows=rows, source="Hu et al., theorem 1",
+    work=lambda plan: float(work_of(plan).steps), iterations=lambda plan: plan.rounds * work_of(plan).steps,
+    steps=lambda work: max(1, round(work)), noise=noise_of_mean, noise_of=noise_of,
+)  # fmt: skip
 
 
 # Beside fixed settings: noised steps before an averaging, and rounds ----------------------------------

@@ -124,15 +124,10 @@ def rows(counts: Counts, gamma: float) -> Real:
 
 
 SHAPE = Shape(
-    terms=("start", "control_variates", "noise_weight"),
-    rows=rows,
-    source="Hou et al., theorem 1",
-    work=lambda plan: coins_of(plan).probability,
-    iterations=lambda plan: coins_of(plan).iterations,
-    steps=lambda work: max(1, round(1 / work)),
-    noise=noise_of_mean,
-    noise_of=noise_of_uploads,
-)
+    terms=("start", "control_variates", "noise_weight"), rows=rows, source="Hou et al., theorem 1",
+    work=lambda plan: coins_of(plan).probability, iterations=lambda plan: coins_of(plan).iterations,
+    steps=lambda work: max(1, round(1 / work)), noise=noise_of_mean, noise_of=noise_of_uploads,
+)  # fmt: skip
 
 
 # Beside fixed settings: the probability of communication, and iterations ------------------------------
