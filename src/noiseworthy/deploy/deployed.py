@@ -73,16 +73,10 @@ class DeployedRun:
 
 
 def train(
-    deployment: Deployment,
-    exchange: Exchange,
-    folder: Path,
-    *,
-    resume: bool = False,
-    patience: float = PATIENCE,
-    known: KnownLedgers | None = None,
-    roster: Roster | None = None,
+    deployment: Deployment, exchange: Exchange, folder: Path, *, resume: bool = False,
+    patience: float = PATIENCE, known: KnownLedgers | None = None, roster: Roster | None = None,
     on_round: OnRound = lambda done, round: None,
-) -> DeployedRun:
+) -> DeployedRun:  # fmt: skip
     """Train by the plan of a deployment, kept in a run folder after every round.
 
     Args:
@@ -296,15 +290,10 @@ class _Session:
         return DeployedRun(self.deployment, Run.of(whole, [stage.plan], [stage]), self.told)
 
     def stage(
-        self,
-        algorithm: Algorithm,
-        plan: Plan,
-        start: Checkpoint | None,
-        *,
-        first: FirstStage | None = None,
-        before: FirstStage | None = None,
+        self, algorithm: Algorithm, plan: Plan, start: Checkpoint | None, *,
+        first: FirstStage | None = None, before: FirstStage | None = None,
         on_end: Callable[[Checkpoint], None] = lambda reached: None,
-    ) -> Trajectory:
+    ) -> Trajectory:  # fmt: skip
         """The rounds of a plan, from its start or from a checkpoint."""
         deployment, told, letters = self.deployment, self.told, self.letters()
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads

@@ -142,9 +142,7 @@ def told_score(
     asking = asking_of(deployment, how, [*owners], run)
     gathering = Gathering(asking, letters, clients, patience, lambda: None)
     found = gathering.uploads(0, asking.cohorts[0], np.asarray(theta, np.float32))
-    each = {
-        clients.index(name): one.upload.values for name, one in found.items() if isinstance(one, Uploaded)
-    }
+    each = {clients.index(who): one.upload.values for who, one in found.items() if isinstance(one, Uploaded)}
     if not each:
         return {}, in_words(found)
     whole, names = how.read(each), names_of_classes(deployment.prepared.study, deployment.federation)
