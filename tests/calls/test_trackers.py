@@ -105,6 +105,26 @@ def test_a_tracker_out_of_reach_ends_no_training(study, caplog):
     assert [failed for _, failed in noted.closed] == [False]
 
 
+@pytest.mark.parametrize("fails", [1, 3])
+def test_a_tracker_out_of_reach_at_the_plan_ends_no_training(study, caplog, fails):
+    """Its entry is opened once it can be, with all scores until then."""
+
+    class Away(Noted):
+        tries = 0
+
+        def begin(self, settings, folder):
+            self.tries += 1
+            if self.tries <= fails:
+                raise ConnectionError("no route to host")
+            super().begin(settings, folder)
+
+    run = nw.run(study, callbacks=[noted := Away()])
+    assert len(noted.settings) == 1
+    assert [round for round, _ in noted.scores] == run.record.training.rounds
+    assert caplog.text.count("Away opened no entry and tries again later") == 1
+    assert [failed for _, failed in noted.closed] == [False]
+
+
 def test_a_study_that_cannot_be_opened_leaves_no_entry(study):
     noted = Noted()
     with pytest.raises(DataError):

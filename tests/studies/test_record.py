@@ -56,6 +56,10 @@ def record(decision):
     return new_record(STUDY, decision, None, 4, name="sizes")
 
 
+def test_the_name_of_a_file_that_is_no_utf_8_can_be_written(decision):
+    assert new_record(STUDY, decision, None, 4, name="st\udcfcdy, Zürich")["name"] == r"st\udcfcdy, Zürich"
+
+
 def strictly(text):
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 

@@ -277,6 +277,13 @@ def test_a_server_without_test_records_trains_and_says_that_nobody_scored_the_mo
     assert "The scores are" not in card
     assert nw.load_model(folder).predict(np.zeros((1, 30)))[0] in CLASSES
 
+    overflown = np.full_like(done.trained.theta[0], 3e38)
+    record = deliver(prepared, overflown, record, [deployment.seed], tmp_path / "overflown")
+    assert record["training"]["flags"][0].startswith("Diverged: the model answers by numbers that are not")
+    assert record["training"]["flags"][1:] == flags
+    card = (tmp_path / "overflown" / "model" / "README.md").read_text()
+    assert "It diverged in training and predicts nothing. Not measured." in card
+
 
 def test_there_is_nothing_to_check_at_a_server_without_records(known):
     with pytest.raises(ConfigError, match=r"names no test records, so there is nothing .* check owner\.toml"):

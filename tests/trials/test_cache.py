@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy.data import load_records
 from noiseworthy.methods.space import Setting
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.reference import Reference
-from noiseworthy.trials import cache, race, search
+from noiseworthy.trials import cache, public, race, search
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.search import plan_by_trial
@@ -134,6 +135,18 @@ def test_files_of_named_data_that_change_are_tried_again(
     assert before == cache.place_of(bench, space, [None], 2)
     os.utime(data / file, ns=(1, 1))
     assert before != cache.place_of(bench, space, [None], 2)
+
+
+def test_data_of_the_hub_that_change_under_their_name_are_tried_again(named, space_of, folder, monkeypatch):
+    """Whatever lies on this machine under the same name."""
+    wine, bench, space = load_records("wine"), named(sources=("hub:some/wine",)), space_of("fedsgd-dpc")
+    held = [wine, wine, replace(wine, y=1 - wine.y), replace(wine, test_x=wine.test_x + 1)]
+    places = []
+    for records in held:
+        monkeypatch.setattr(public, "_read", lambda source, data_dir, files, found=records: found)
+        places.append(cache.place_of(bench, space, [None], 2))
+    assert places[0] == places[1]
+    assert len({*places}) == 3
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", "null", "cut", '{"setting": {"x": 1}}'])

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ class Tracker(Callback):
         if package and find_spec(package) is None:
             raise ConfigError(f"{package} is not installed; pip install 'noiseworthy[{extra}]'")
         self._noted = -1
+        self._plan: tuple[Settings, Path] | None = None
         self._begun = False
 
     def begin(self, settings: Settings, folder: Path) -> None:
@@ -42,19 +44,27 @@ class Tracker(Callback):
         raise NotImplementedError
 
     def on_plan(self, record: RunRecord, folder: Path) -> None:
-        """Opens an entry with the settings of the plan."""
-        self._noted = -1
-        self.begin(settings_of(record), folder)
-        self._begun = True
+        """Opens an entry with the settings of the plan, or later where that fails."""
+        self._noted, self._begun, self._plan = -1, False, (settings_of(record), folder)
+        self._try("opened no entry", self._open)
 
     def on_segment(self, done: float, curves: pd.DataFrame) -> None:
         """Notes what is new; what cannot be noted ends no training, and is noted with what comes later."""
+        self._try("noted no scores", lambda: self._note_new(curves))
+
+    def _try(self, failed: str, do: Callable[[], None]) -> None:
         try:
-            self._note_new(curves)
+            do()
         except Exception as error:  # such as a server out of reach
-            _log.warning("%s noted no scores and tries again later: %r", type(self).__name__, error)
+            _log.warning("%s %s and tries again later: %r", type(self).__name__, failed, error)
+
+    def _open(self) -> None:
+        if self._plan is not None and not self._begun:
+            self.begin(*self._plan)
+            self._begun = True
 
     def _note_new(self, curves: pd.DataFrame) -> None:
+        self._open()
         for round, scores in scores_of(curves).items():
             if round > self._noted:
                 self.note(round, scores)

@@ -141,7 +141,8 @@ def _value(value: Any) -> str:
 def _scores(description: Description) -> Iterator[str]:
     found = description.metrics
     if found is None:
-        yield description.told or "Not measured."
+        diverged = "It diverged in training and predicts nothing. " * (description.probe is None)
+        yield diverged + (description.told or "Not measured.")
         return
     yield f"On {count(found.records, 'test record')}, which were not trained on:"
     lines = ["| | this model | always the same answer |", "|---|---|---|"]

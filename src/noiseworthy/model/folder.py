@@ -72,7 +72,8 @@ def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
             os.rename(folder, old)
         os.rename(fresh, folder)
     except OSError as error:
-        raise DataError(f"the model cannot be written to {folder} ({error}); choose another place") from None
+        told = f"the model cannot be written to {folder} ({error}); free disk space, or choose another place"
+        raise DataError(told) from None
     finally:
         # `os.rename` replaces no folder that holds files: whoever is stopped between the two finds the old
         # one in its place again.

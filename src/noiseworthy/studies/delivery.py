@@ -62,7 +62,8 @@ def deliver(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[in
     told = coefficients_in(folder, view(record), kept.description)
     said = {} if told is None else {"coefficients": told}
     training = {**record["training"], **measured}
-    return {**record, **said, "training": {**training, "flags": flags(record, training)}}
+    seen = flags(record, training, answers=kept.description.probe is not None)
+    return {**record, **said, "training": {**training, "flags": seen}}
 
 
 def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int]) -> Kept | None:

@@ -80,12 +80,13 @@ class _End(NamedTuple):
     prior: float | None
 
 
-def flags(record: Record, training: Record) -> list[str]:
+def flags(record: Record, training: Record, *, answers: bool = True) -> list[str]:
     """Sentences that a reader must see at once.
 
     Args:
         record: of the plan, with `foretold` if trials foretold anything.
         training: its curves over seeds, `untrained_loss` and `prior`, and `metrics` once its model is scored.
+        answers: whether its model answers by numbers that are finite.
 
     Example:
         >>> ended = {"loss": [[0.69, 0.7]], "accuracy": [[0.5, 0.52]], "untrained_loss": 0.69, "prior": 0.5}
@@ -110,6 +111,10 @@ def flags(record: Record, training: Record) -> list[str]:
     return found + ([] if said is None else _contradicted(said, end, regression))
 
 
+_DIVERGED = (
+    "Diverged: the model answers by numbers that are not finite and predicts nothing; train with a smaller "
+    "[algorithm] step_size."
+)
 _UNTESTED = (
     "Not scored: the server has no test records ([federation] test), and nothing here says how good the "
     'model is. Owners may hold records out, and tell (test = "owners") or look at home (noiseworthy tune).'

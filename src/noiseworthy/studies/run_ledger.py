@@ -140,14 +140,9 @@ class RunLedger:
 
     @classmethod
     def open(
-        cls,
-        path: Path,
-        mark: str,
-        plans: Sequence[Plan],
-        seeds: Sequence[int],
-        owners: Owners,
+        cls, path: Path, mark: str, plans: Sequence[Plan], seeds: Sequence[int], owners: Owners,
         shared: SharedLedger | None,
-    ) -> RunLedger:
+    ) -> RunLedger:  # fmt: skip
         """Open the accounts of a training.
 
         Args:

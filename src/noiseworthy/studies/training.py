@@ -176,13 +176,9 @@ def check_begins(plan: Plan) -> None:
 
 
 def carried_out_each(
-    plans: Sequence[Plan],
-    task: Task,
-    load: Callable[[bool], Shards],
-    seeds: Sequence[int],
-    scored: Callable[[Plan], NDArray[np.int64]],
-    on_progress: Progress = lambda done: None,
-) -> Iterator[Run]:
+    plans: Sequence[Plan], task: Task, load: Callable[[bool], Shards], seeds: Sequence[int],
+    scored: Callable[[Plan], NDArray[np.int64]], on_progress: Progress = lambda done: None,
+) -> Iterator[Run]:  # fmt: skip
     """All rounds of every plan; those that can share a compiled program do.
 
     Args:

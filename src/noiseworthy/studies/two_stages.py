@@ -49,18 +49,10 @@ class Estimation:
 
 
 def run(
-    plans: Sequence[Plan],
-    shards: Shards,
-    task: Task,
-    seeds: Sequence[int],
-    scored: NDArray[np.int64],
-    *,
-    keeper: Keeper = NOWHERE,
-    adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
-    on_stage: OnStage = unheard,
-    on_progress: Progress = lambda done: None,
-    on_curves: OnCurves = untold,
-) -> tuple[Trajectory, tuple[Estimation, ...]]:
+    plans: Sequence[Plan], shards: Shards, task: Task, seeds: Sequence[int], scored: NDArray[np.int64], *,
+    keeper: Keeper = NOWHERE, adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
+    on_stage: OnStage = unheard, on_progress: Progress = lambda done: None, on_curves: OnCurves = untold,
+) -> tuple[Trajectory, tuple[Estimation, ...]]:  # fmt: skip
     """Both stages under several seeds; each goes on by the losses that its own stage 1 released.
 
     Args:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import noiseworthy
 from noiseworthy._places import write_whole
@@ -20,7 +21,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.public import stamps
+from noiseworthy.trials.public import stamps, whole
 from noiseworthy.trials.race import Price, Result
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -33,7 +34,8 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
     """The file of a race; None where no cache is in use, or the model of the study has no name.
 
     Args:
-        bench: public facts and the names of public data; their files enter by size and time of change.
+        bench: public facts and the names of public data; their files enter by size and time of change, and
+            data sets of the hub by their numbers.
         space: what is free.
         treatments: of records, to choose from.
         seeds: noise seeds of the final.
@@ -43,7 +45,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
         return None
     content = {
         "facts": _facts(bench.facts),
-        "sources": [(source, stamps(source, bench.data_dir)) for source in bench.sources],
+        "sources": [(source, _version(source, bench.data_dir)) for source in bench.sources],
         "weights": bench.weights.tolist(),
         "reference": _reference(bench.facts),
         "space": asdict(space),
@@ -113,12 +115,24 @@ def _facts(facts: PublicFacts) -> dict[str, Any]:
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 
 
+def _version(source: str, data_dir: str | Path | None) -> Sequence[object]:
+    """What tells a source from what it held before; the hub holds other records under a name some day."""
+    if not source.startswith("hub:"):
+        return stamps(source, data_dir)
+    held = whole(source, data_dir)
+    return [_digest(array) for array in (held.x, held.y, held.test_x, held.test_y)]
+
+
+def _digest(array: NDArray) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
 def _reference(facts: PublicFacts) -> dict[str, str]:
     """Digests of what records are seen against, of which `model` holds names that are relative to a study."""
     task = facts.make_task(facts.record_shape, facts.classes, None)
     seen = task.preparation.reference if isinstance(task, LinearModel) else None
     numbers = {} if seen is None else seen.arrays(len(seen.directions))
-    return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in numbers.items()}
+    return {name: _digest(array) for name, array in numbers.items()}
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -140,13 +140,9 @@ class _Standing:
 
 
 def race(
-    bench: Bench,
-    space: Space,
-    kinds: Sequence[Treatment | None],
-    seeds: int,
-    deadline: Deadline,
+    bench: Bench, space: Space, kinds: Sequence[Treatment | None], seeds: int, deadline: Deadline,
     on_progress: Callable[[float], None] = lambda done: None,
-) -> Result:
+) -> Result:  # fmt: skip
     """The setting of a space that loses least over the proxies.
 
     Args:

@@ -204,6 +204,9 @@ FORGERIES = {
         "unit, 0 FROM accounts WHERE id = 1"
     ),
     "another identity": "UPDATE identity SET value = 'x'",
+    "text for bytes": "UPDATE entries SET body = 'x' WHERE id = 1",
+    "bytes for text": "UPDATE accounts SET client = x'00' WHERE id = 1",
+    "no identity": "DELETE FROM identity",
 }
 
 

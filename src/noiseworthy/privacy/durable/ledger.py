@@ -289,6 +289,8 @@ class DurableLedger(Rows):
             self._db.execute("BEGIN")  # one snapshot, while others write
             try:
                 fault = verified(self._db)
+            except TypeError:  # a damaged page may hold what its column cannot
+                fault = "a value of another kind"
             finally:
                 self._db.execute("ROLLBACK")
         if fault is not None:

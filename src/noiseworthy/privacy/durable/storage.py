@@ -242,8 +242,7 @@ def turn(path: Path) -> Iterator[None]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        told = f"{path} cannot be made ({error}); make its folder writable, or free disk space"
-        raise LedgerError(told) from None
+        raise LedgerError(f"{path} cannot be made ({error}); open its folder, or free disk space") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

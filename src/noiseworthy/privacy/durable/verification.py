@@ -54,9 +54,8 @@ def verified(db: sqlite3.Connection) -> str | None:
 def _broken_link(db: sqlite3.Connection) -> str | None:
     (identity,) = db.execute("SELECT value FROM identity").fetchone()
     last, bodies = chain.start(identity), _Bodies(db)
-    for place, (number, kind, subject, body, hash_) in enumerate(
-        db.execute("SELECT id, kind, subject, body, hash FROM entries ORDER BY id"), 1
-    ):
+    entries = db.execute("SELECT id, kind, subject, body, hash FROM entries ORDER BY id")
+    for place, (number, kind, subject, body, hash_) in enumerate(entries, 1):
         last = chain.extended(last, kind, subject, body)
         if number != place or last != hash_:
             return f"entry {place} does not follow from the one before"
