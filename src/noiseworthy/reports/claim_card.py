@@ -24,7 +24,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.limits import limits, of_several
 from noiseworthy.reports.privacy_statement import bought_before, meaning, protected, told_apart
-from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, of_stages, uploads_of, words_of
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.tables import ClaimTable
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
@@ -102,7 +102,7 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
         "Who is protected, and which change is hidden?": protected(record),
         "From whom?": _from_whom(record),
         "How much can be learnt, over the whole life of the data?": _how_much(record),
-        "By what means?": _by_what(record.plan),
+        "By what means?": " ".join((_by_what(record.plan), *of_stages(record.plan))),
         "Which noise was drawn?": _which_noise(record),
         "How is the loss counted?": _how_counted(record),
         "What do looser counts and the paper say?": _others(record),
