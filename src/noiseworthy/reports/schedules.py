@@ -87,6 +87,6 @@ def trusted(plan: PlanPart) -> str:
         secret = "; whom it asks is its secret" * trust.secret
         return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}{secret}"
     fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
-    hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" * plan.train
+    hide = f"; shares of {fewest} of {asked} hide a {plan.privacy.unit}{summed} at least" * plan.train
     colluders = count(trust.colluders, "colluder")
     return f"{trust.model} against {colluders}, {trust.dropouts} may be missing{hide}"
