@@ -265,7 +265,7 @@ def _from_whom(record: RunRecord) -> str:
     fewest = int(trust.survivors(asked)) if plan.train else 0
     return (
         f"{said} Every client adds a share of the noise itself; the shares of {fewest} of the {asked} that a "
-        f"round asks hide each record, so that {trust.colluders} may collude and {trust.dropouts} be away. "
+        f"round asks hide a {plan.privacy.unit}: {trust.colluders} may collude and {trust.dropouts} be away. "
         "With one more colluder, as is who looks at models and knows its own noise, the numbers below do not "
         "hold; with one more away a round is void. That nobody sees single uploads is the work of a secure "
         "sum, which a simulation takes for granted."
