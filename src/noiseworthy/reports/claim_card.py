@@ -358,7 +358,7 @@ def _what_constants_cost(record: RunRecord) -> str:
         cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
         said = f"Before the plan came {before.what}: {cost}, counted in the numbers above."
         return " ".join((said, *bought_before(record)))
-    sources = sorted(set(_constants(record).values()))
+    sources = sorted(set(_constants(record).values())) or ["chosen on public data"] * bool(record.foretold)
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."
     if read := record.read_off:
