@@ -112,4 +112,5 @@ def test_every_method_has_words_for_what_it_decides(name):
     assert "rounds" in words.courses
     assert words.called.replace("-", "").lower() == name.replace("-", "")
     assert words.online(3, 7)
-    assert words.noised.release in words.noised.caption({"releases": [1], "rounds": 1})
+    once = {"releases": [1], "rounds": 1, "privacy": {"unit": "record"}}
+    assert words.noised.release in words.noised.caption(once)

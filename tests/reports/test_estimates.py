@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import render
 
+from noiseworthy.calls.folder import RunFolder, row_of
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.figures import all_figures
 from noiseworthy.reports.participation import estimates_caption, estimates_figure, estimation_figure, in_words
@@ -165,3 +168,14 @@ def test_a_page_has_the_section_in_two_stages_only(make_record):
     assert in_words(EstimatedPart(**TOLD)) in estimates_caption(view(staged))
     assert estimates_caption(view(staged)).endswith("Drawn is the first of 2 seeds.")
     assert estimates_caption(view({**record, "estimation": [TOLD]})) == in_words(EstimatedPart(**TOLD))
+
+
+def test_frames_of_a_run_count_uploads_of_both_stages(make_record):
+    record = make_record("chosen_clients")
+    training, n = record["training"], len(record["plan"]["releases"])
+    firsts = [np.arange(n) % (seed + 2) for seed in range(len(training["uploads"]))]
+    record["estimation"] = [{**TOLD, "first": first.tolist()} for first in firsts]
+    run = RunFolder(Path("run"), view(record))
+    made = np.array(training["uploads"]) + firsts
+    assert run.clients.uploads.tolist() == made.max(axis=0).tolist()
+    assert row_of(run)["uploads"] == made.sum(axis=1).mean()

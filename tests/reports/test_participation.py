@@ -10,9 +10,11 @@ from matplotlib.colors import to_rgba
 
 from noiseworthy.methods.dpfl_bcs.words import sizes_of
 from noiseworthy.reports import schedules
+from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.clients import MOST_DOTS, who_figure
 from noiseworthy.reports.figures import hero_figure
 from noiseworthy.reports.findings import compare_caption, who_caption
+from noiseworthy.reports.html import listing
 from noiseworthy.reports.participation import participation_caption, participation_figure
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.style import PLAN
@@ -81,6 +83,13 @@ def test_clients_that_the_first_stage_led_to_ask_are_not_said_to_spend_nothing(m
     assert f"{planned.count(0)} clients (×) are never asked, if all prove alike:" in participation_caption(
         view(record)
     )
+    alike = "Those told here hold if clients prove alike."
+    assert alike in listing(view(record))
+    assert alike in next(
+        one["answer"] for one in claim_card(record)["questions"] if one["question"] == "By what means?"
+    )
+    assert "uploads if all prove alike; it was asked" in who_caption(view(record))
+    assert schedules.asked_in_training(view(record)).endswith(" times after stage 1")
     assert "   ┃ if all prove alike" in [text.get_text() for text in who_figure(view(record)).axes[0].texts]
 
 

@@ -140,6 +140,13 @@ def test_what_is_clipped_is_named_by_its_mode(make_record):
     assert clipped(make_record("coins")["plan"]) == ("the client's whole update is clipped (mode D)")
     in_each = clipped(make_record("noised_steps")["plan"])
     assert in_each == "each record's gradient in every local step"
+    of_persons = make_record("noised_steps")["plan"] | {"privacy": {**plan["privacy"], "unit": "person"}}
+    assert clipped(of_persons) == "each person's gradient in every local step"
+    noised = method("dp-pasgd").words.noised
+    assert noised.bought(of_persons).endswith("noised steps of each person")
+    assert " noised steps of each person; " in noised.card(of_persons)
+    mode_a = make_record("local_steps")["plan"] | {"clipping_mode": "A", "privacy": of_persons["privacy"]}
+    assert clipped(mode_a) == "each person's gradient is clipped and the client takes one step (mode A)"
 
 
 def test_every_axis_and_every_decision_has_its_words(make_record):

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from noiseworthy.model.metrics import of_classes, of_numbers
+from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.tables import comparison_table, of_rows, plan_panel, training_panel
 from noiseworthy.studies.typed_record import view
 
@@ -223,3 +224,14 @@ def test_brackets_in_names_are_no_markup(make_record):
     text = words(plan_panel(record))
     assert "fitted to [red]mine[/red]" in text
     assert "! See [planning] public." in text
+
+
+def test_what_trials_chose_without_a_fit_rests_on_them_in_panel_and_card(make_record):
+    record = make_record("chosen_clients")
+    record["plan"]["constants"], record["study"]["constants"] = {}, {}
+    loss = {"mean": 0.5, "least": 0.2, "most": 1.0}
+    record["foretold"] = {"loss": loss, "accuracy": {"mean": 0.8, "least": 0.6, "most": 0.9}}
+    assert "rests on tried on public data: settings" in words(plan_panel(view(record)))
+    answers = {one["question"]: one["answer"] for one in claim_card(record)["questions"]}
+    cost = answers["What did the constants of the plan cost?"]
+    assert cost == "Nothing of the private data: they are chosen on public data."

@@ -319,6 +319,21 @@ def test_mr_mtl_enters_for_owners_alone_and_stands_with_each_owners_own_model(at
     assert entry.home["shared"] != pytest.approx(mean["shared"])
 
 
+def test_mr_mtl_is_taken_as_stated_beside_constants_of_dpfl_bcs(monkeypatch):
+    """An averaging that nobody stated had it planned by trial, and constants had the contest refused."""
+    monkeypatch.setattr("noiseworthy.studies.by_trial.decide", None)
+    study = prepared_from(
+        changed(
+            deliver={"to": "owners"}, constants={"smoothness": 0.3, "strong_convexity": 0.05},
+            rivals={"mechanisms": ["gaussian"], "epsilon_max": None, "alpha": None},
+        )
+    )  # fmt: skip
+    made = plan_contest(Contest.of(study), study)
+    (drawn,) = (entry.plan for entry in made.entries if entry.name == "MR-MTL")
+    assert drawn.releases.tolist() == [8] * 6
+    assert (drawn.averaging, drawn.constants) == (0, {})
+
+
 def test_what_owners_make_of_models_is_in_the_record_where_it_was_asked_for(at_home, trained):
     study, contest = at_home
     record = new_record(study.study, contest.decision, study.federation, study.dimension, name="iris")

@@ -203,6 +203,11 @@ def test_a_run_pays_for_the_noise_of_the_sum_and_its_card_says_whom_it_trusts(tm
     assert "weighted sum of a cohort at least" in answers["By what means?"]
     line = "secure-sum against 1 colluder, 1 may be missing; shares of 3 of 5 hide a record"
     assert trusted(view(record).plan).startswith(line)
+    privacy = record["plan"]["privacy"] | {"unit": "person"}
+    persons = view(record | {"plan": record["plan"] | {"privacy": privacy}})
+    assert "shares of 3 of 5 hide a person" in trusted(persons.plan)
+    answers = {one["question"]: one["answer"] for one in claim_card(persons.written)["questions"]}
+    assert "that a round asks hide a person" in answers["From whom?"]
     assert "trust = secure-sum" in setting(view(record))
     central = claim_card(
         train_in(planned(prepare(study_of(privacy=CENTRAL))), tmp_path / "central", name="wine")

@@ -68,17 +68,17 @@ class RunFolder:
     def clients(self) -> pd.DataFrame:
         """What each client gave: `client`, `records`, `uploads`, `spent_epsilon`, `epsilon`, `delta`.
 
-        Uploads and what they spent are the most over seeds, each of which is a training of its own; `epsilon`
-        at `delta` is the client's budget. A training without noise spends an infinite epsilon.
+        Uploads, of all stages, and what they spent are the most over seeds, each a training of its own;
+        `epsilon` at `delta` is the client's budget. A training without noise spends an infinite epsilon.
         """
         record, training = self.record, self.record.training
-        budgets, count = record.plan.privacy.clients, len(record.plan.releases)
-        facts = record.federation
+        budgets, facts, count = record.plan.privacy.clients, record.federation, len(record.plan.releases)
+        first = [stage.first for stage in record.estimation] or 0
         return frame(
             {
                 "client": numbered(count) if facts is None else facts.clients,
                 "records": [None] * count if facts is None else facts.sizes,
-                "uploads": np.max(training.uploads, axis=0) if training else np.zeros(count, int),
+                "uploads": np.add(training.uploads, first).max(axis=0) if training else np.zeros(count, int),
                 "spent_epsilon": _spent(training) if training else np.zeros(count),
                 "epsilon": [budget.epsilon for budget in budgets],
                 "delta": [budget.delta for budget in budgets],
@@ -119,8 +119,7 @@ def runs(folder: Path | str) -> pd.DataFrame:
     """
     # a record that is being written lies in a hidden folder, and stays there where its writer was killed
     records = (path for path in Path(folder).rglob(RECORD) if "/." not in f"/{path.relative_to(folder)}")
-    found = sorted(path.parent for path in records)
-    return frame([row_of(load_run(one)) for one in found], columns=[*COLUMNS])
+    return frame([row_of(load_run(at)) for at in sorted(path.parent for path in records)], columns=[*COLUMNS])
 
 
 COLUMNS = (
@@ -131,7 +130,7 @@ COLUMNS = (
 def row_of(run: RunFolder) -> dict[str, Any]:
     """A run as one row of `runs`."""
     record, training, told = run.record, run.record.training, run.record.plan.privacy
-    accuracy = _last(training, "accuracy")
+    accuracy, first = _last(training, "accuracy"), [stage.first for stage in record.estimation] or 0
     return {
         "study": record.name,
         "algorithm": record.plan.algorithm,
@@ -140,7 +139,7 @@ def row_of(run: RunFolder) -> dict[str, Any]:
         "accuracy": accuracy.mean(),
         "accuracy_std": accuracy.std(),
         "loss": _last(training, "loss").mean(),
-        "uploads": float(np.sum(training.uploads, axis=1).mean()) if training else 0.0,
+        "uploads": float(np.add(training.uploads, first).sum(axis=1).mean()) if training else 0.0,
         "folder": str(run.folder),
     }
 

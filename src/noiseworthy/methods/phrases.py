@@ -103,7 +103,8 @@ def gradients_clipped(plan: Record) -> str:
 
 def clipped_by_mode(plan: Record) -> str:
     """What the clip of a local update applies to, with its clipping mode."""
-    return f"{MODES[plan['clipping_mode']]} (mode {plan['clipping_mode']})"
+    said = MODES[plan["clipping_mode"]].replace("record", plan["privacy"]["unit"])
+    return f"{said} (mode {plan['clipping_mode']})"
 
 
 def noise_falls(plan: Record) -> str:

@@ -24,7 +24,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.limits import limits, of_several
 from noiseworthy.reports.privacy_statement import bought_before, meaning, protected, told_apart
-from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, of_stages, uploads_of, words_of
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.tables import ClaimTable
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
@@ -102,7 +102,7 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
         "Who is protected, and which change is hidden?": protected(record),
         "From whom?": _from_whom(record),
         "How much can be learnt, over the whole life of the data?": _how_much(record),
-        "By what means?": _by_what(record.plan),
+        "By what means?": " ".join((_by_what(record.plan), *of_stages(record.plan))),
         "Which noise was drawn?": _which_noise(record),
         "How is the loss counted?": _how_counted(record),
         "What do looser counts and the paper say?": _others(record),
@@ -265,7 +265,7 @@ def _from_whom(record: RunRecord) -> str:
     fewest = int(trust.survivors(asked)) if plan.train else 0
     return (
         f"{said} Every client adds a share of the noise itself; the shares of {fewest} of the {asked} that a "
-        f"round asks hide each record, so that {trust.colluders} may collude and {trust.dropouts} be away. "
+        f"round asks hide a {plan.privacy.unit}: {trust.colluders} may collude and {trust.dropouts} be away. "
         "With one more colluder, as is who looks at models and knows its own noise, the numbers below do not "
         "hold; with one more away a round is void. That nobody sees single uploads is the work of a secure "
         "sum, which a simulation takes for granted."
@@ -358,7 +358,7 @@ def _what_constants_cost(record: RunRecord) -> str:
         cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
         said = f"Before the plan came {before.what}: {cost}, counted in the numbers above."
         return " ".join((said, *bought_before(record)))
-    sources = sorted(set(_constants(record).values()))
+    sources = sorted(set(_constants(record).values())) or ["chosen on public data"] * bool(record.foretold)
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."
     if read := record.read_off:

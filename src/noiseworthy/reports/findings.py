@@ -318,14 +318,14 @@ def who_caption(record: RunRecord) -> str:
     pays = "Each client's noise pays" if plan.whom.owners_add else "For each client the server's noise pays"
     pays = f"{pays} for" if plan.privacy.private else "No client adds noise to its"
     asked = f"; it was asked {asked_in_training(record)}" if training else ""
-    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}{asked}"
+    alike = " if all prove alike" * (plan.estimation is not None)
+    paid = f"{pays} {words_of(plan).noised.caption(plan.written)}{alike}{asked}"
     spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
     known = [value for value in spent if value is not None]
     if not plan.privacy.private or len(known) < len(spent):
         return f"{paid}. Without noise no epsilon bounds what is revealed."
-    verb = "The most any client spent" if training else "The most any client would spend"
-    share = max(s / row.epsilon for s, row in zip(known, plan.privacy.clients, strict=True))
-    return f"{paid}. {verb} is {percent_up(share)} of its epsilon."
+    share = percent_up(max(s / row.epsilon for s, row in zip(known, plan.privacy.clients, strict=True)))
+    return f"{paid}. The most any client {'spent' if training else 'would spend'} is {share} of its epsilon."
 
 
 def compare_caption(record: RunRecord) -> str:

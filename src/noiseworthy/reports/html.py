@@ -20,7 +20,7 @@ from noiseworthy.reports.ledger import ledger_clauses
 from noiseworthy.reports.network import network_clauses
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
-from noiseworthy.reports.schedules import headline, uploads_of, words_of
+from noiseworthy.reports.schedules import headline, of_stages, uploads_of, words_of
 from noiseworthy.reports.style import NARROW, svg, write_png
 from noiseworthy.studies.loading import in_key, in_line
 from noiseworthy.studies.occupied import REPORT as FILE
@@ -156,9 +156,9 @@ def listing(record: RunRecord) -> str:
     plan, noised = record.plan, words_of(record.plan).noised
     whose = "the seed that asked most" if record.training else "all planned uploads"
     noise = f"noise is per coordinate of {noised.listed(plan.written)}"
-    said = f"{noised.columns_said}; {noise}; spent is the epsilon of {whose}."
+    said = (f"{noised.columns_said}; {noise}; spent is the epsilon of {whose}.", *of_stages(plan))
     costs = plan.resources
-    return said + (f" Training costs {prices(plan, costs)}, in {costs.unit}." if costs else "")
+    return " ".join(said) + (f" Training costs {prices(plan, costs)}, in {costs.unit}." if costs else "")
 
 
 def toml(study: dict[str, Any]) -> str:

@@ -12,10 +12,10 @@ from noiseworthy.privacy.power import ProfiledPower
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.limits import as_printed, limits
-from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, of_stages, words_of
 from noiseworthy.studies.claims import best_tests
 from noiseworthy.studies.statement import budgets
-from noiseworthy.studies.typed_record import PlanPart, PrivacyPart, RunRecord, ToldApartPart, view
+from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart, view
 
 _NOTHING = 0.99
 """A guess that is right more often makes a guarantee next to none."""
@@ -244,7 +244,7 @@ def _mechanism(record: RunRecord) -> Clause:
     if not any(plan.releases):
         return Clause("By what means", NO_UPLOADS)
     words, noise = words_of(plan), f"{noise_of(plan)} on every coordinate"
-    beyond = (*_condition(record), *words.beyond, *_of_persons(record), *_of_stages(plan))
+    beyond = (*_condition(record), *words.beyond, *_of_persons(record), *of_stages(plan))
     return Clause("By what means", words.means(plan.written, noise), beyond)
 
 
@@ -256,12 +256,6 @@ def _of_persons(record: RunRecord) -> tuple[str, ...]:
         "A record in this is a person: the losses of all its records are averaged, their gradient is clipped "
         "together, and sizes count persons, each of whom counts once.",
     )
-
-
-def _of_stages(plan: PlanPart) -> tuple[str, ...]:
-    """What two stages release beside, and whose counts and noise are told."""
-    said = "A first stage uploads noised losses, too; then each training plans its own counts and noise."
-    return (f"{said} Those told here hold if clients prove alike.",) if plan.estimation else ()
 
 
 def _condition(record: RunRecord) -> tuple[str, ...]:

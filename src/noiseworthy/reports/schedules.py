@@ -44,7 +44,7 @@ def asked_in_training(record: RunRecord) -> str:
     """How often clients were asked, as far as that may be told; of a record with a training."""
     uploads = [u for seed in record.training.uploads for u in seed] if record.training else []
     if record.plan.asked_with is None:
-        return times(span(uploads))
+        return times(span(uploads)) + " after stage 1" * (record.plan.estimation is not None)
     return f"by a secret coin in each of {count(record.plan.rounds, 'round')}"
 
 
@@ -71,6 +71,12 @@ def noise_of(plan: PlanPart) -> str:
     return f"{own} (a share: standard deviation {summed} at least)"
 
 
+def of_stages(plan: PlanPart) -> tuple[str, ...]:
+    """What two stages release beside, and whose counts and noise are told."""
+    said = "A first stage uploads noised losses, too; then each training plans its own counts and noise."
+    return (f"{said} Those told here hold if clients prove alike.",) if plan.estimation else ()
+
+
 def trusted(plan: PlanPart) -> str:
     """Whom a plan trusts with what, in a line; empty where nobody is."""
     trust = plan.whom
@@ -81,6 +87,6 @@ def trusted(plan: PlanPart) -> str:
         secret = "; whom it asks is its secret" * trust.secret
         return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}{secret}"
     fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
-    hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
+    hide = f"; shares of {fewest} of {asked} hide a {plan.privacy.unit}{summed} at least" * plan.train
     colluders = count(trust.colluders, "colluder")
     return f"{trust.model} against {colluders}, {trust.dropouts} may be missing{hide}"

@@ -227,9 +227,10 @@ def provenances(record: RunRecord) -> list[str]:
     if record.plan.bought_label_mean is not None:
         sources["told with noise"] = ["mean of labels"]
     if record.plan.bought_mean:
-        sources["told with noise"] = ["mean of records"]
-    if record.plan.bought_class_shares:
-        sources["told with noise"].append("shares of classes")
+        shares = ["shares of classes"] * bool(record.plan.bought_class_shares)
+        sources["told with noise"] = ["mean of records", *shares]
+    if record.foretold and not any(source.startswith("fitted") for source in sources):
+        sources["tried on public data"] = ["settings"]
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
 
@@ -303,9 +304,8 @@ def _noise(plan: PlanPart) -> str:
         return "none"
     if not plan.whom.owners_add:
         return f"{law.title}, added by the server alone"
-    size, _ = law.size_words
     where = words_of(plan).noised.where(plan.written)
-    return f"{law.title}, {size} {span(noise_of_uploads(plan))} per coordinate{where}"
+    return f"{law.title}, {law.size_words[0]} {span(noise_of_uploads(plan))} per coordinate{where}"
 
 
 def _step(plan: PlanPart) -> str:

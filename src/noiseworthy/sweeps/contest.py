@@ -28,6 +28,7 @@ from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
+from noiseworthy.studies.tables import ConstantsTable
 from noiseworthy.studies.training import LEAST_ROUNDS, Pace, Run, carried_out_each, pace_of
 from noiseworthy.sweeps.compare import ended, loading, search_epsilon
 from noiseworthy.tasks.base import Task
@@ -214,8 +215,7 @@ def _checked(table: AlgorithmTable) -> Entrants:
         )
     if method(table.name).leaves_free(table):
         raise ConfigError(
-            "[algorithm] step_size is missing: no theory gives one for the rivals, and all train with the "
-            "same; state a number"
+            "[algorithm] step_size is missing: no theory gives one for the rivals, who share it; state one"
         )
     return held_against
 
@@ -224,8 +224,7 @@ def _mechanisms(prepared: Prepared) -> tuple[Family, ...]:
     own, wanted = prepared.study.privacy.mechanism, prepared.study.rivals.mechanisms
     if wanted == "auto" and not law_of(own).noisy:
         raise ConfigError(
-            'rivals need noise, got mechanism = "none" in [privacy]; state [rivals] mechanisms, for example '
-            '["gaussian"]'
+            'rivals need noise, got mechanism = "none" in [privacy]; state [rivals] mechanisms = ["gaussian"]'
         )
     return (own,) if wanted == "auto" else tuple(dict.fromkeys(wanted))
 
@@ -283,9 +282,9 @@ def _planned(point: Condition, prepared: Prepared) -> Condition:
     privacy, entries = _privacy(study.privacy, point), []
     for name, entrant in _checked(study.algorithm)(point.mechanism).items():
         table = entrant.told(study.algorithm)
-        if method(table.name).for_owners and not delivers_to_owners(prepared):
+        if (own := method(table.name).for_owners) and not delivers_to_owners(prepared):
             continue
-        changed = {"privacy": privacy, "algorithm": table}
+        changed = {"privacy": privacy, "algorithm": table, **({"constants": ConstantsTable()} if own else {})}
         made = decide(replace(prepared, study=study.model_copy(update=changed))).plan
         entries.append(Entry(name, made, entrant.kind))
     return replace(point, entries=tuple(entries))

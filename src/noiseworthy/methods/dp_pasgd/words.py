@@ -198,12 +198,11 @@ def _uploads(plan: Record) -> list[int]:
 
 
 def _paid(plan: Record) -> str:
-    return f"{say.paid_for(plan, _STEP)} of each record"
+    return f"{say.paid_for(plan, _STEP)} of each {plan['privacy']['unit']}"
 
 
 def _card(plan: Record) -> str:
-    uploads = f"a client uploads {times(span(_uploads(plan)))} at most"
-    return f"It pays for {say.paid_for(plan, _STEP)} per record; {uploads}."
+    return f"It pays for {_paid(plan)}; a client uploads {times(span(_uploads(plan)))} at most."
 
 
 def _means(plan: Record, noise: str) -> str:
@@ -237,7 +236,7 @@ WORDS = replace(
     keys=lambda plan: [say.rounds_key(plan), say.local_steps_key(plan, ", each noised")],
     computes=_computes,
     decays="local steps",
-    clipped=lambda plan: f"each record's gradient in {_EVERY_STEP}",
+    clipped=lambda plan: f"{say.gradients_clipped(plan)} in {_EVERY_STEP}",
     means=_means,
     beyond=(
         "A record counts no more than its share in any step of any model, because each step is noised before "

@@ -56,8 +56,9 @@ def _told(own: AlgorithmTable, name: RivalName, selection: Literal["uniform", "b
 
 
 def _drawn_to_the_mean(own: AlgorithmTable) -> MrMtlTable:
-    """Everybody replies in every round of it."""
-    return MrMtlTable(name="mr-mtl", **own.model_dump(include=_COMMON - {"clients_per_round", "momentum"}))
+    """Everybody replies in every round of it, without averaging where none is stated; it has no constants."""
+    shared = {"rounds", "step_size", "step_decay"} | ({"averaging"} & own.model_fields_set)
+    return MrMtlTable(name="mr-mtl", **own.model_dump(include=shared))
 
 
 def _chosen(own: AlgorithmTable) -> SelectionTable:
