@@ -127,7 +127,9 @@ def test_a_folder_that_cannot_be_written_leaves_the_model_that_is_there(logistic
 
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     monkeypatch.setattr("noiseworthy.model.folder.card_of", full)
-    with pytest.raises(DataError, match=r"cannot be written to .*No space left.*free disk space, or choose another place"):
+    with pytest.raises(
+        DataError, match=r"cannot be written to .*No space left.*free disk space, or choose another place"
+    ):
         save_folder(logistic.kept, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == ["model"]

@@ -93,6 +93,8 @@ def flags(record: Record, training: Record, *, answers: bool = True) -> list[str
         >>> flags({"federation": {"classes": 2}}, ended)
         ['Training did not help: test loss 0.7 against 0.69 untrained.']
     """
+    if not answers:
+        return [_DIVERGED, *flags(record, training)]
     federation, said, study = record["federation"], record.get("foretold"), record.get("study", {})
     weighted = bool(study.get("task", {}).get("class_weights"))
     if federation is not None and not federation.get("test_records", 1):

@@ -45,16 +45,11 @@ def answer(question: Question, table: SelectionTable) -> Answer:
         return Answer(replace(made, momentum=given(table.momentum) or 0.0, notes=notes), None)
     problem = question.problem(clip_of(question, table.name))
     made = two_stages.plan(
-        problem,
-        _constants(question, table.name, problem),
-        rounds=table.rounds,
-        clients_per_round=table.clients_per_round,
-        estimation_rounds=advice.estimation_rounds,
-        loss_cap=_stated_cap(question, table),
-        step=step_of(table.step_size, table.step_decay),
-        momentum=given(table.momentum) or 0.0,
-        notes=(advice.reason,) if advice.reason else (),
-    )
+        problem, _constants(question, table.name, problem), rounds=table.rounds,
+        clients_per_round=table.clients_per_round, estimation_rounds=advice.estimation_rounds,
+        loss_cap=_stated_cap(question, table), step=step_of(table.step_size, table.step_decay),
+        momentum=given(table.momentum) or 0.0, notes=(advice.reason,) if advice.reason else (),
+    )  # fmt: skip
     return Answer(made, None)
 
 

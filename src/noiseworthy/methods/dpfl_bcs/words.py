@@ -49,13 +49,8 @@ def _reasons(record: Record) -> str:
 
 
 WORDS = replace(
-    fedsgd_dpc.WORDS,
-    called="DPFL-BCS",
-    terms={"rounds": say.ROUNDS, "clients_per_round": _CLIENTS},
-    sentence=_chosen_replies,
-    chooses=lambda plan: True,
-    alike=", each asking all clients alike",
-    courses=say.ALONG_ROUNDS,
-    curve=lambda plan, work: f"{_CLIENTS.symbol} = {plan.clients_per_round}",
+    fedsgd_dpc.WORDS, called="DPFL-BCS", terms={"rounds": say.ROUNDS, "clients_per_round": _CLIENTS},
+    sentence=_chosen_replies, chooses=lambda plan: True, alike=", each asking all clients alike",
+    courses=say.ALONG_ROUNDS, curve=lambda plan, work: f"{_CLIENTS.symbol} = {plan.clients_per_round}",
     knows="the server knows the clients' epsilons and asks by them",
-)
+)  # fmt: skip
