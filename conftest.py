@@ -44,6 +44,7 @@ for name, value in {
     "JAX_COMPILATION_CACHE_DIR": str(KEPT / "noiseworthy"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": 0,
     "OPENBLAS_NUM_THREADS": 1,
     "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1" + OLDER,
 }.items():
