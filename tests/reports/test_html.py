@@ -354,7 +354,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, make_record):
     blocked = tmp_path / "file"
     blocked.write_text("")
     record = {**make_record("plan_only"), "evidence": None}
-    with pytest.raises(DataError, match=r"run folder .*file cannot be written .*--out"):
+    with pytest.raises(DataError, match=r"run folder .*file cannot be written .*: noiseworthy report .*file"):
         write_report(record, blocked)
 
 
