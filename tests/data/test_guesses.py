@@ -126,6 +126,14 @@ def test_numbers_and_dates_in_other_writings_are_told_how_to_be_some():
     assert points.why.endswith(
         "rows; of numbers, write a point for a decimal comma, or part the columns of a csv by ;"
     )
+    few = guess(
+        "temperature",
+        np.array([f"{36 + i % 4},{i % 3}" if i % 3 else f"{36 + i % 4}" for i in range(N)], object),
+    )
+    assert few.why.endswith(
+        "lists them; of numbers, write a point for a decimal comma, or part the columns of a csv by ;"
+    )
+    assert "comma" not in guess("grade", np.array(["1", "2", "3", "4"] * (N // 4) + ["2,5"], object)).why
     assert "comma" not in guess("lab", np.array([f"{i + 1},000" for i in range(N)], object)).why
     days = [f"2024-01-{1 + i // 2:02d}" if i % 2 else f"{1 + i // 2:02d}/01/2024" for i in range(N)]
     mixed = guess("seen", np.array(days, object))

@@ -325,7 +325,8 @@ def _hint(cells: _Cells) -> str:
         return f"; of numbers beyond {MOST:g}, write them in a larger unit"
     if cells.mostly(np.any(np.isfinite([*cells.days.values()]), axis=0)):
         return "; of dates, write all in one form, such as 2024-12-31"
-    if cells.mostly(np.array([bool(DECIMAL.fullmatch(text)) for text in cells.texts])):
+    pointed = np.array([bool(DECIMAL.fullmatch(text)) or text.isdecimal() for text in cells.texts])
+    if not cells.among_numbers and cells.mostly(pointed):
         return f"; of numbers, {POINTED}"
     digits = sum(text.lstrip("<>~ ")[0].isdigit() for text in cells.texts if text.strip("<>~ "))
     return "; of amounts, write numbers without units and signs" * (digits > _NUMBERS * len(cells.texts))
