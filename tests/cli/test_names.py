@@ -117,9 +117,9 @@ def test_why_an_owner_was_missing_is_told_as_data(capsys):
     assert capsys.readouterr().err == "round 4: \\x1b[2J[/red]: refused: \\x1b[31m:smile:\n"
 
 
-def test_a_gateways_log_shows_what_a_server_sent_in_one_line_each():
+def test_a_gateways_log_shows_what_a_server_sent_and_takes_no_line_of_it_for_an_entry():
     record = logging.LogRecord("x", logging.INFO, "", 0, "%s", ("run \x1b[2J\nnext \x9b",), None)
-    assert gateways._Plain("%(message)s").format(record) == "run \\x1b[2J\nnext \\x9b"
+    assert gateways._Plain("%(message)s").format(record) == "run \\x1b[2J\n    next \\x9b"
 
 
 def test_other_text_is_left_as_it_is():

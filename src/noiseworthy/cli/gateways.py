@@ -35,11 +35,11 @@ AuditSeconds = Annotated[
 
 
 class _Plain(logging.Formatter):
-    """Lines in which nothing that a server sent moves the owner's terminal."""
+    """Lines in which nothing that a server sent moves the owner's terminal or passes for another entry."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As logging formats it, with control characters made visible."""
-        return "\n".join(map(shown, super().format(record).split("\n")))
+        """As logging formats it, control characters made visible and all lines but the first indented."""
+        return "\n    ".join(map(shown, super().format(record).split("\n")))
 
 
 def gateway(

@@ -227,6 +227,16 @@ def test_what_is_changed_past_the_chain_is_noticed_on_opening(forgery, used):
         DurableLedger.open(used)
 
 
+def test_a_client_that_damage_hides_from_its_index_does_not_seem_new(used):
+    """By a bit of its name there, `enrol` would open a second account, with nothing spent."""
+    content = bytearray(used.read_bytes())
+    _, in_index = (at for at in range(len(content)) if content.startswith(b"north", at))
+    content[in_index] ^= 2
+    used.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"changed past its chain .*missing from index"):
+        DurableLedger.open(used)
+
+
 def test_an_honest_ledger_opens(used):
     with DurableLedger.open(used) as ledger:
         ledger.verify()
