@@ -84,11 +84,9 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 def local_change(work: Workload, theta: Array, shard: Any, key: Array) -> Array:
     """What E local steps change at one client."""
 
-    size = jnp.int32(len(shard[0]))
-
     def step(e: Array, theta: Array) -> Array:
         own = jax.random.fold_in(key, e)
-        return theta - STEP_SIZE * mean_gradient(work.task, theta, shard, size, work.batch, own)
+        return theta - STEP_SIZE * mean_gradient(work.task, theta, shard, work.batch, own)
 
     return lax.fori_loop(0, work.steps, step, theta) - theta
 

@@ -124,7 +124,7 @@ def run(folder: Path, method: str) -> dict[str, float]:
             start, busy = time.perf_counter(), time.process_time()
             carried_out(
                 plan, TASK, lambda condensed: shards, [0], np.array([0, ROUNDS // 2, ROUNDS]),
-                algorithms=[algorithm], keeper=FolderKeeper(folder=Path(kept), mark="benchmark"),
+                algorithms=[algorithm], keeper=FolderKeeper(folder=Path(kept), mark="benchmark", records=""),
             )  # fmt: skip
             seconds, busy = time.perf_counter() - start, time.process_time() - busy
     done.set()

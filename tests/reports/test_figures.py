@@ -167,6 +167,18 @@ def test_every_curve_is_named_once_in_its_colour(make_record, name):
             assert label.get_color() == mine[0].get_color()
 
 
+def test_dots_on_a_short_curve_are_trials_alone_where_there_are_any(make_record):
+    record = make_record("full")
+    for curve in record["evidence"]["curves"]:
+        curve |= {"x": curve["x"][:9], "bound": curve["bound"][:9]}
+    marked = []
+    for trials in (record["evidence"]["trials"], []):
+        record["evidence"]["trials"] = trials
+        lines = why_figure(view(record)).axes[0].lines
+        marked.append({line.get_marker() for line in lines if len(line.get_xdata()) in (9, 10)})
+    assert marked == [{"None"}, {"o"}]
+
+
 def test_the_axis_of_the_prediction_is_the_evidences(make_record):
     axes = {name: why_figure(view(make_record(name))).axes[0] for name in ("full", "local_steps", "coins")}
     assert {name: a.get_xlabel() for name, a in axes.items()} == {

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import noiseworthy as nw
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.space import Grid
 from noiseworthy.reports import findings, result
 from noiseworthy.reports.limits import limits
@@ -192,6 +192,20 @@ def test_a_selection_is_refused_where_the_study_insists_on_trials():
     prepared = with_tables(prepared_for("dp-fedavg"), algorithm=table, constants={"source": "fitted"})
     with pytest.raises(ConfigError, match="trials ask all clients alike; state clip_norm and step_size"):
         decide(prepared)
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "said"),
+    [
+        ("dp-scaffnew", {"rule": "paper"}, 'rule = "paper" needs .constants., not trials'),
+        ("dp-pasgd", {"loss_shape": "convex"}, 'loss_shape = "convex" needs .constants., not trials'),
+        ("dp-fedavg", {"max_iterations": 20, "local_steps": 30}, "between 1 and 20, got 30; raise max_iter"),
+        ("dp-pasgd", {"max_iterations": 20, "local_steps": 30}, "between 1 and 20, got 30; raise max_iter"),
+    ],
+)
+def test_what_trials_would_pass_over_is_refused(name, stated, said):
+    with pytest.raises((ConfigError, InvalidInput), match=said):
+        decide(with_tables(prepared_for(name), algorithm={"name": name, **stated}))
 
 
 def test_a_rival_whose_step_no_trial_can_choose_asks_for_a_number():

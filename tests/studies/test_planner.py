@@ -165,6 +165,7 @@ def test_do_not_train_is_an_answer_that_spends_nothing():
         ({"constants": {"gradient_bound": -1.0}}, "gradient_bound must be finite and at least 0, got -1"),
         ({"constants": {"source": "fitted"}}, r'source = "fitted" has no use for smoothness, .*leave them'),
         ({"constants": {"source": "bought"}}, r"\[federation\] has sizes but no data"),
+        ({"algorithm": {"step_decay": 3.0}}, "step_decay needs a step_size, got .auto"),
     ],
 )  # fmt: skip
 def test_numbers_outside_their_range_are_refused_with_name_value_and_remedy(tables, says):

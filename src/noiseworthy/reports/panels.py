@@ -41,7 +41,7 @@ Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: places along the axis and values."""
 Place = tuple[float, float] | None
 _FEW_POINTS = 24
-"""Up to so many, the points of a curve are marked: between the divisors of T there is nothing to choose."""
+"""Without trials up to so many points are marked: between the divisors of T there is nothing to choose."""
 
 
 def prediction(axes: Axes, record: RunRecord, evidence: EvidencePart, title: str) -> None:
@@ -53,7 +53,7 @@ def prediction(axes: Axes, record: RunRecord, evidence: EvidencePart, title: str
     head(axes, title, evidence.unit, evidence.axis)
     _prediction_limits(axes, evidence, lines, place)
     for label, (x, y) in lines.items():
-        marker = "o" if len(x) <= _FEW_POINTS else None
+        marker = "o" if len(x) == 1 or (len(x) <= _FEW_POINTS and not trials) else None
         axes.plot(x, y, color=colours[label].colour, linewidth=1.8, marker=marker, markersize=3.5, zorder=2)
     for label, ink in colours.items():
         mine = [trial for trial in trials if trial.label == label]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy import _validate as check
 from noiseworthy.data.scenes import SCENES, fits
 from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.errors import ConfigError, UserError
@@ -155,7 +156,13 @@ def _check(prepared: Prepared) -> None:
         raise ConfigError(
             "trials ask all clients alike; state clip_norm and step_size to ask by budget or heterogeneity"
         )
-    method(study.algorithm.name).check(prepared.question, study.algorithm)
+    table: Any = study.algorithm
+    for key in table.model_fields_set & {"rule", "loss_shape"}:
+        if (stated := getattr(table, key)) not in ("joint", "auto"):
+            raise ConfigError(f'[algorithm] {key} = "{stated}" needs [constants], not trials; leave it out')
+    if (steps := getattr(table, "local_steps", "auto")) != "auto" and table.total_iterations == "auto":
+        check.count("local_steps", steps, most=table.max_iterations, remedy="raise max_iterations")
+    method(table.name).check(prepared.question, table)
 
 
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:

@@ -96,7 +96,7 @@ def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
 
 
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
-    table = prepared.study.algorithm
+    table: Any = prepared.study.algorithm
     own = method(table.name)
     by_rule, metric = _rule(prepared), prepared.study.planning.metric
     if by_rule is None and trials_wanted(prepared):
@@ -113,6 +113,8 @@ def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
             f'[task] features = "{features}" is chosen by trial, and this study has none; state "scattering" '
             'or "fourier:COUNT:BANDWIDTH:SEED", leave features out, or leave something to be planned by trial'
         )
+    if by_rule is None and "step_decay" in table.model_fields_set and table.step_size == "auto":
+        raise ConfigError('[algorithm] step_decay needs a step_size, got "auto"; state both, or neither')
     answer = (by_rule or own.answer)(prepared.question, table)
     return Decision(answer.plan, answer.curves)
 

@@ -66,13 +66,10 @@ def _stages(question: Question, table: SelectionTable) -> Advice:
         return Advice(table.estimation_rounds, "")
     problem = question.problem(clip_of(question, table.name))
     return advise(
-        problem,
-        _constants(question, table.name, problem),
-        rounds=table.rounds,
-        clients_per_round=table.clients_per_round,
-        loss_cap=_loss_cap(question, table),
+        problem, _constants(question, table.name, problem), rounds=table.rounds,
+        clients_per_round=table.clients_per_round, loss_cap=_loss_cap(question, table),
         spread=question.heterogeneity_spread,
-    )
+    )  # fmt: skip
 
 
 def _loss_cap(question: Question, table: SelectionTable) -> float | None:
@@ -97,14 +94,10 @@ def chosen(question: Question, table: SelectionTable | RivalTable) -> Plan:
     problem = question.problem(clip_of(question, table.name))
     stated = question.heterogeneity()
     return planner.plan(
-        problem,
-        _constants(question, table.name, problem),
-        rounds=table.rounds,
-        clients_per_round=table.clients_per_round,
-        heterogeneity=stated,
-        step=step_of(table.step_size, table.step_decay),
-        notes=_UNSTATED if stated is None else (),
-    )
+        problem, _constants(question, table.name, problem), rounds=table.rounds,
+        clients_per_round=table.clients_per_round, heterogeneity=stated,
+        step=step_of(table.step_size, table.step_decay), notes=_UNSTATED if stated is None else (),
+    )  # fmt: skip
 
 
 def _constants(question: Question, name: str, problem: Problem) -> dict[str, Constant]:

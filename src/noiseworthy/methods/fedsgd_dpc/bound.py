@@ -56,9 +56,8 @@ class RepliesBound:
         n = problem.n_clients
         asked = (n - b) / (max(n - 1, 1) * b)
         noise = n / b * problem.weighted_noise(uploads(rounds, b, n), b)
-        return self.offset + (self.sampling * asked + self.rest + self.noise_weight * noise) / (
-            rounds + self.gamma
-        )
+        total = self.sampling * asked + self.rest + self.noise_weight * noise
+        return self.offset + total / (rounds + self.gamma)
 
 
 def theory_bound(problem: Problem, constants: dict[str, Constant]) -> RepliesBound:
