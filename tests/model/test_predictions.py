@@ -12,10 +12,11 @@ import pytest
 
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.home.scores import merits
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import in_units
 from noiseworthy.model.folder import Kept
-from noiseworthy.model.model import Model
+from noiseworthy.model.model import Model, probed
 from noiseworthy.tasks import Reference, model_task
 from noiseworthy.tasks.models.lstm import lstm
 
@@ -237,6 +238,20 @@ def test_tokens_that_the_model_does_not_know_are_refused(token, said):
     assert model.predict(np.array([[0.0, 1, 2, 3]])).tolist() == model.predict([[0, 1, 2, 3]]).tolist()
     with pytest.raises(DataError, match=f"tokens must be whole numbers, got {said}"):
         model.predict([[0.0, 1, token, 3]])
+
+
+def test_a_network_of_ones_own_may_answer_with_several_arrays():
+    """A loss of the user's takes them, and a run that trained such a network leaves its model."""
+    task = model_task(lambda w, x: (x @ w, x.sum()), np.ones((2, 3)), lambda z, y: z[0][y] + z[1])
+    theta = np.arange(6, dtype=np.float32)
+    model = Model(Kept(described({"model": "own:make"}, (2,), 3), theta, None), task)
+    many, one = model.answers(np.ones((3, 2), np.float32))
+    assert many.tolist() == [[3, 5, 7]] * 3
+    assert one.tolist() == [2, 2, 2]
+    assert probed(task, theta, [2]) is not None
+    assert np.isnan(merits(task, theta, np.ones((3, 2), np.float32), np.zeros(3, int), 1.0)).all()
+    with pytest.raises(InvalidInput, match="gives no probabilities; use encoded and answers"):
+        model.predict_proba(np.ones((3, 2)))
 
 
 def test_a_model_of_ones_own_may_know_more_tokens_than_classes():

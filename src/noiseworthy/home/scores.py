@@ -74,7 +74,7 @@ def _each(task: LinearModel | ModelTask, theta: Array, x: Array, y: Array) -> Ar
     z, quality = task.answers(theta, x), _quality(task)
     if quality is LOSSES["squared"].quality:
         return z.reshape(len(x))
-    return jax.vmap(lambda one, label: quality(one[None], label[None]))(z, y)
+    return jax.vmap(lambda *one: quality(*jax.tree.map(lambda array: array[None], one)))(z, y)
 
 
 def limits_of(values: Real) -> Limits:

@@ -189,6 +189,10 @@ class Model:
 
     def probabilities(self, z: NDArray) -> Real:
         """Outputs as probabilities, calibrated where the model is."""
+        if not self.gives_probabilities:
+            kind = "a regression" if self.classes is None else f"the {self.description.task.model}"
+            way = "encoded and answers" if self.loss == "own" else "predict"
+            raise InvalidInput(f"{kind} gives no probabilities; use {way}")
         return self._shares(np.asarray(z, np.float64) * self.description.scale)
 
     def _shares(self, z: Real) -> Real:
@@ -196,10 +200,7 @@ class Model:
             return softmax(z, axis=-1)
         if self.loss == "dice":
             return expit(z)
-        if self.loss == "logistic":
-            return np.concatenate([expit(-z), expit(z)], axis=1)
-        kind = "a regression" if self.classes is None else f"the {self.description.task.model}"
-        raise InvalidInput(f"{kind} gives no probabilities; use predict")
+        return np.concatenate([expit(-z), expit(z)], axis=1)
 
     @property
     def gives_probabilities(self) -> bool:
@@ -297,14 +298,14 @@ class Model:
         """
         x = np.asarray(encoded)
         parts = [self._answers(x[start : start + CHUNK]) for start in range(0, max(1, len(x)), CHUNK)]
-        z = np.concatenate(parts)
-        return z[:, None] if z.ndim == 1 and self.loss != "own" else z
+        z = jax.tree.map(lambda *each: np.concatenate(each), *parts)  # an own loss may take several arrays
+        return z[:, None] if self.loss != "own" and z.ndim == 1 else z
 
     def _answers(self, x: NDArray) -> NDArray[np.float32]:
         """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
         filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
         filled[: len(x)] = x
-        return np.asarray(answering(self.task)(self.kept.theta, filled))[: len(x)]
+        return jax.tree.map(lambda z: np.asarray(z)[: len(x)], answering(self.task)(self.kept.theta, filled))
 
     def _array(self, records: Any, named: bool, name: str) -> NDArray:
         shape = tuple(self.description.record_shape)
@@ -368,6 +369,7 @@ def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> l
     shape = (_PROBED, *record_shape)
     tokens = loss_of(task) == "tokens"
     x = generator.integers(0, 2, shape, np.int32) if tokens else generator.random(shape, np.float32)
-    z = np.asarray(answering(task)(theta, x), np.float64).reshape(_PROBED, -1)
+    outputs = jax.tree.leaves(answering(task)(theta, x))
+    z = np.concatenate([np.reshape(one, (_PROBED, -1)) for one in outputs], axis=1).astype(np.float64)
     found = np.concatenate([z.mean(axis=1), np.abs(z).mean(axis=1)])
     return found.tolist() if np.all(np.isfinite(found)) else None
