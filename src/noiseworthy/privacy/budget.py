@@ -54,7 +54,9 @@ class PrivacyBudget:
 
     def __post_init__(self):
         check.positive("epsilon", self.epsilon, remedy="ask such a client for nothing, or give it a budget")
-        check.in_unit_interval("delta", self.delta, closed_left=True, remedy="use a delta below 1/records")
+        check.in_unit_interval(
+            "delta", self.delta, closed_left=True, remedy="use a delta far below 1/records"
+        )
         if np.shape(self.epsilon) != np.shape(self.delta) or np.ndim(self.epsilon) != 1:
             raise InvalidInput(
                 f"epsilon and delta must be lists with one entry per client, got {np.shape(self.epsilon)} "
@@ -65,13 +67,9 @@ class PrivacyBudget:
 
     @classmethod
     def of(
-        cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
-        clients: int,
-        relation: Relation = "replace-one",
+        cls, epsilon: ArrayLike, delta: ArrayLike, clients: int, relation: Relation = "replace-one",
         unit: Unit = "record",
-    ) -> PrivacyBudget:
+    ) -> PrivacyBudget:  # fmt: skip
         """Budgets for `clients` clients from one number for all, or one per client."""
         epsilon = check.per_client("epsilon", epsilon, check.count("clients", clients))
         return cls(epsilon, check.per_client("delta", delta, clients), relation, unit)
