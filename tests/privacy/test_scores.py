@@ -132,6 +132,18 @@ def test_two_deviations_hold_the_score_of_all_records_where_owners_differ(family
     assert np.mean([one.deviation for one in found]) < 0.011
 
 
+def test_two_deviations_count_that_an_owner_who_is_hardly_heard_may_differ():
+    """Of 4,000 pairs of owners that differ by 15 points, one of an epsilon of 0.1: 95 %."""
+    how, draws = (
+        made(epsilon=[0.1, 8.0], sizes=np.array([100, 100]), two_classes=False),
+        np.random.default_rng(4),
+    )
+    rates = np.clip(draws.normal(0.7, 0.15, (4_000, 2)), 0, 1)
+    read = [how.read(one) for one in noised(how, 2 * rates[:, :, None] - 1, draws)]
+    away = [abs(one.score - true) / one.deviation for one, true in zip(read, rates.mean(axis=1), strict=True)]
+    assert 0.93 < np.mean(np.array(away) <= 2) < 0.99
+
+
 def test_errors_of_numbers_are_told_in_their_unit():
     how = made("laplace", 50.0, np.array([500]), two_classes=False, reach=40.0)
     found = how.read({0: np.array([0.9])})

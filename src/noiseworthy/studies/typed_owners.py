@@ -50,14 +50,14 @@ class FoundClass(Part):
 
 
 class ScorePart(Part):
-    """What owners told of the model, those of little noise for their records counting more.
+    """What owners told of the model, records counting alike but where their owner's noise is loud.
 
     Attributes:
         score, deviation: as of one owner.
         reach: what errors are told up to, where numbers are predicted; 0 for classes.
         owners: that told, each by itself.
         classes: of two classes, those whose share noise leaves known.
-        row: what owners held out and counted, each as much.
+        row: what owners held out and counted.
     """
 
     score: float
