@@ -72,7 +72,7 @@ DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[1] / "
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[gc_collect_iterations_key] = 1  # of five, at the end, of a second each
+    config.stash[gc_collect_iterations_key] = 0  # at the end there is much waste: five seconds each
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -19,23 +19,27 @@ OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "ta
         "data.datasets", "data.records", "data.table_records", "data.frames", "data.sql")  # fmt: skip
 ABSENT = (
     *(f"noiseworthy.{part}" for part in OURS),
-    *("pandas", "optax", "dp_accounting", "sklearn", "scipy.optimize", "scipy.linalg", "flwr"),
+    *("pandas", "optax", "dp_accounting", "sklearn", "scipy.optimize", "scipy.linalg", "flwr", "polars"),
 )
 PARTS = {"method", "algorithm", "planner", "bound", "search", "words", "printed", "table", "two_stages"}
 RUN = """
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 import noiseworthy.deploy.gateway.server
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.methods.wire import WIRES, wire
+from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.tasks.table import TaskTable
 for name in WIRES:
     wire(name)
 owner = load_owner(Path(sys.argv[1]))
 holding = Holding.load(owner.federation, owner.owner.client, owner.columns)
 holding.task(TaskTable(model="logistic", feature_norm=1.0))
+if find_spec("opendp"):
+    DeployedNoise("gaussian", 2.0**32)
 for name, module in sys.modules.items():
     print(name, getattr(module, "__file__", None) or "-")
 """

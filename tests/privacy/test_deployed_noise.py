@@ -260,7 +260,7 @@ def test_without_opendp_the_error_says_what_to_install(monkeypatch):
     import sys
 
     deployed_noise._library.cache_clear()
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    monkeypatch.setitem(sys.modules, "opendp", None)
     with pytest.raises(InvalidInput, match=r"pip install 'noiseworthy\[deploy\]'"):
         DeployedNoise("gaussian", 1.0)
     deployed_noise._library.cache_clear()

@@ -98,10 +98,11 @@ class DeployedNoise:
 
     @cached_property
     def _measurement(self) -> Any:
-        dp, law = _library(), law_of(self.family)
-        space = dp.vector_domain(dp.atom_domain(T="i64"))
-        distance = getattr(dp, f"{law.norm}_distance")(T="f64")
-        return getattr(dp.m, law.on_grid.measurement)(space, distance, self.scale)
+        law = law_of(self.family)
+        domains, measurements, metrics = _library()
+        space = domains.vector_domain(domains.atom_domain(T="i64"))
+        distance = getattr(metrics, f"{law.norm}_distance")(T="f64")
+        return getattr(measurements, law.on_grid.measurement)(space, distance, self.scale)
 
 
 def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimension: int) -> float:
@@ -122,14 +123,13 @@ def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimensio
 
 
 @cache
-def _library() -> Any:
+def _library() -> tuple[Any, Any, Any]:
     """OpenDP, with the feature that its samplers are filed under; most installations do without it."""
-    try:
-        import opendp.prelude as dp
-        from opendp.mod import enable_features
+    try:  # its prelude would wait a second for scikit-learn and pandas
+        from opendp import domains, measurements, metrics, mod
     except ImportError:
         raise InvalidInput(
             "deployed noise needs OpenDP, which is not installed; pip install 'noiseworthy[deploy]'"
         ) from None
-    enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return domains, measurements, metrics
