@@ -224,7 +224,7 @@ MISTAKES = {
     # commands, plans and folders
     "a command misspelt": Mistake(("No such command 'trian'", "see noiseworthy --help"), "trian s.toml"),
     "an option misspelt": Mistake(
-        ("No such option: --ot", "see noiseworthy train --help"), "train s.toml --ot here"
+        ("No such option", "--ot", "see noiseworthy train --help"), "train s.toml --ot here"
     ),
     "no study": Mistake(("Missing argument 'STUDY'; see noiseworthy train --help",), "train"),
     "no time": Mistake(
