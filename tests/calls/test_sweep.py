@@ -43,6 +43,12 @@ def killed(study, at, **options):
         nw.sweep(study, OVER, **options, on_progress=stop)
 
 
+def test_a_study_whose_name_is_no_utf_8_is_swept(study):
+    made = nw.sweep(study.rename("st\udcfcdy.toml"), {"privacy.epsilon": [2]}, set={"algorithm.rounds": 4})
+    assert made.table["study"].tolist() == [r"st\udcfcdy"]
+    assert pd.read_csv(made.csv)["folder"].tolist() == [r"runs/st\udcfcdy-sweep/epsilon=2"]
+
+
 @pytest.mark.full
 @pytest.mark.usefixtures("drawn")
 def test_every_choice_is_one_row_and_what_its_own_run_would_be(study, trained):

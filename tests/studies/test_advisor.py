@@ -136,6 +136,11 @@ def test_records_are_not_tried_against_a_mean_that_clients_tell(monkeypatch):
     assert not any(one.centred for one in tried)
 
 
+def test_a_study_whose_name_is_no_utf_8_is_advised():
+    named = advice_record(SimpleNamespace(as_dict=dict), "adv\udce9")
+    assert named["name"] == r"adv\udce9"
+
+
 def test_what_is_recommended_finds_its_data_from_the_folder_of_the_advice(tmp_path, monkeypatch):
     """Paths start where the study's file lies, and `recommended.toml` lies elsewhere."""
     (tmp_path / "study").mkdir()

@@ -58,6 +58,7 @@ def record(decision):
 
 def test_the_name_of_a_file_that_is_no_utf_8_can_be_written(decision):
     assert new_record(STUDY, decision, None, 4, name="st\udcfcdy, Zürich")["name"] == r"st\udcfcdy, Zürich"
+    assert strict_json({"name": ["st\udcfcdy, Zürich"]}) == {"name": [r"st\udcfcdy, Zürich"]}
 
 
 def strictly(text):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseworthy._json import strict_json
 from noiseworthy._wording import count, level, number
 from noiseworthy.data.federation import numbered
 from noiseworthy.plans.plan import Plan
@@ -140,7 +141,7 @@ def row_of(run: RunFolder) -> dict[str, Any]:
         "accuracy_std": accuracy.std(),
         "loss": _last(training, "loss").mean(),
         "uploads": float(np.add(training.uploads, first).sum(axis=1).mean()) if training else 0.0,
-        "folder": str(run.folder),
+        "folder": strict_json(str(run.folder)),
     }
 
 

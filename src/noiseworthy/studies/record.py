@@ -42,7 +42,7 @@ def new_record(
 ) -> Record:
     """The record of a plan: study, plan, federation and evidence; training and comparison still open."""
     record = {
-        "name": name.encode(errors="backslashreplace").decode(),  # of a file whose name is no UTF-8
+        "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("noiseworthy"),
         "record_version": RECORD_VERSION,

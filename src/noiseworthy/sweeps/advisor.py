@@ -134,7 +134,7 @@ def advice_record(advice: Advice, name: str) -> dict[str, Any]:
     """The advice with what it was made for, when and by what: what a run folder holds."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     made = {"record_version": ADVICE_VERSION, "name": name, "created": now, "version": version("noiseworthy")}
-    return {**made, **advice.as_dict()}
+    return {**strict_json(made), **advice.as_dict()}
 
 
 def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) -> Advice:
