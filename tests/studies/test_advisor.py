@@ -141,6 +141,14 @@ def test_a_study_whose_name_is_no_utf_8_is_advised():
     assert named["name"] == r"adv\udce9"
 
 
+def test_what_is_recommended_asks_nothing_of_trials():
+    """`train recommended.toml` has none: a metric to choose by, and counts to plan by, are refused there."""
+    study = study_of(planning={"metric": "auc", "label_scale": "bought"})
+    one = SimpleNamespace(entry=SimpleNamespace(name="dp-fedavg"), study=study)
+    made = advisor.Advice.study.fget(SimpleNamespace(advised=[one], recommended="dp-fedavg"))
+    assert made.planning == study_of(planning={"label_scale": "range"}).planning
+
+
 def test_what_is_recommended_finds_its_data_from_the_folder_of_the_advice(tmp_path, monkeypatch):
     """Paths start where the study's file lies, and `recommended.toml` lies elsewhere."""
     (tmp_path / "study").mkdir()

@@ -36,15 +36,9 @@ _OF_A_PERSON = 8
 
 
 def audit_study(
-    prepared: Prepared,
-    decision: Decision,
-    *,
-    name: str,
-    folder: Path | None = None,
-    trials: int = TRIALS,
-    seconds: float = SECONDS,
-    on_progress: Progress = lambda done, what: None,
-) -> Record:
+    prepared: Prepared, decision: Decision, *, name: str, folder: Path | None = None, trials: int = TRIALS,
+    seconds: float = SECONDS, on_progress: Progress = lambda done, what: None,
+) -> Record:  # fmt: skip
     """Audit the plan of a study, and what was trained by it if a run folder is there.
 
     Args:

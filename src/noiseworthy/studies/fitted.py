@@ -30,13 +30,9 @@ MUCH = 0.05
 
 
 def explained(
-    decision: Decision,
-    bench: Bench,
-    space: Space,
-    found: TrialPlan,
-    deadline: Deadline,
+    decision: Decision, bench: Bench, space: Space, found: TrialPlan, deadline: Deadline,
     on_progress: Progress,
-) -> Decision:
+) -> Decision:  # fmt: skip
     """A decision by trial with the theory's bound fitted around it: curves, prediction and what-if.
 
     As it is where no time is left, or no counts around the plan are allowed.

@@ -94,8 +94,14 @@ class Advice:
 
     @property
     def study(self) -> Study | None:
-        """The study to train, with everything decided; None where nobody should train."""
-        return next((one.study for one in self.advised if one.entry.name == self.recommended), None)
+        """The study to train, all decided and nothing asked of trials; None where nobody should train."""
+        for one in self.advised:
+            if one.entry.name == self.recommended:
+                asked = one.study.planning
+                size = "range" if asked.label_scale == "bought" else asked.label_scale
+                planning = asked.model_copy(update={"metric": "loss", "label_scale": size})
+                return one.study.model_copy(update={"planning": planning})
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as plain values, the contract of `noiseworthy advise --json`."""

@@ -240,14 +240,9 @@ def _prediction(bound: ParticipationBound, asked: Counts, most: Counts) -> Predi
 
 
 def _outcome(
-    problem: Problem,
-    asked: Counts,
-    rounds: int,
-    clients_per_round: int,
-    heterogeneity: Real,
-    bound: ParticipationBound | None,
-    most: Counts,
-) -> str:
+    problem: Problem, asked: Counts, rounds: int, clients_per_round: int, heterogeneity: Real,
+    bound: ParticipationBound | None, most: Counts,
+) -> str:  # fmt: skip
     """The decision and its reason."""
     by = _reasons(problem, asked, rounds, heterogeneity) if np.ptp(asked) > 1 else ""
     text = f"{training(problem, asked, rounds, clients_per_round)}{by}"

@@ -20,14 +20,9 @@ class Advice(NamedTuple):
 
 
 def advise(
-    problem: Problem,
-    constants: dict[str, Constant],
-    *,
-    rounds: int,
-    clients_per_round: int,
-    loss_cap: float | None,
-    spread: float | None,
-) -> Advice:
+    problem: Problem, constants: dict[str, Constant], *, rounds: int, clients_per_round: int,
+    loss_cap: float | None, spread: float | None,
+) -> Advice:  # fmt: skip
     """Whether the losses of a first stage are expected to bring more than they cost.
 
     Args:
