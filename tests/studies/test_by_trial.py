@@ -200,6 +200,7 @@ def test_a_selection_is_refused_where_the_study_insists_on_trials():
         ("dp-scaffnew", {"rule": "paper"}, 'rule = "paper" needs .constants., not trials'),
         ("dp-pasgd", {"loss_shape": "convex"}, 'loss_shape = "convex" needs .constants., not trials'),
         ("dp-fedavg", {"max_iterations": 20, "local_steps": 30}, "between 1 and 20, got 30; raise max_iter"),
+        ("dpfl-bcs", {"rounds": 3, "clients_per_round": 2, "loss_cap": 2.0}, "loss_cap clips losses of a"),
         ("dp-pasgd", {"max_iterations": 20, "local_steps": 30}, "between 1 and 20, got 30; raise max_iter"),
     ],
 )

@@ -256,6 +256,11 @@ def test_bought_constants_are_paid_for_out_of_the_budget(mechanism):
     assert plan.constants["smoothness"].provenance == "analytic"
 
 
+def test_a_share_that_buys_nothing_is_refused():
+    with pytest.raises(ConfigError, match='share is paid where source = "bought"; state that, or leave it'):
+        decided(changed(IRIS, constants={"source": "analytic", "share": 0.2}))
+
+
 def test_a_plan_that_does_not_train_has_still_spent_its_pilot():
     plan = decided(changed(IRIS, constants={"source": "bought", "initial_distance_sq": 1e-9})).plan
     assert not plan.train

@@ -253,6 +253,15 @@ def test_what_cannot_be_weighed_is_not_estimated_and_the_plan_says_why():
     assert "without smoothness and strong_convexity" in plan.notes[0]
 
 
+def test_a_loss_cap_that_no_first_stage_reads_is_refused():
+    capped = {"estimation_rounds": 0, "loss_cap": 2.0}
+    with pytest.raises(ConfigError, match="loss_cap clips losses of a first stage; without one, leave it"):
+        prepared_and_plan(changed(algorithm=capped))
+    known = auto(algorithm={"loss_cap": 2.0}, constants={"heterogeneity": [0.1] * 6})
+    with pytest.raises(ConfigError, match="loss_cap clips"):
+        prepared_and_plan(known)
+
+
 def test_two_stages_need_a_loss_cap_and_constants():
     sizes = {"federation": {"sizes": [30] * 6}, "task": {"dimension": 9}}
     with pytest.raises(ConfigError, match="loss_cap is missing"):

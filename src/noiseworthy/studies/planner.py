@@ -19,6 +19,7 @@ from noiseworthy.studies.models import of_algorithm, task_for, with_task
 from noiseworthy.studies.prepare import Prepared, trials_wanted
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
+from noiseworthy.studies.tables import ConstantsTable
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import OPEN_FEATURES
 
@@ -97,7 +98,9 @@ def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
 
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table: Any = prepared.study.algorithm
-    own = method(table.name)
+    own, constants = method(table.name), prepared.study.constants
+    if constants.share != ConstantsTable().share and constants.source != "bought":
+        raise ConfigError('[constants] share is paid where source = "bought"; state that, or leave it out')
     by_rule, metric = _rule(prepared), prepared.study.planning.metric
     if by_rule is None and trials_wanted(prepared):
         from noiseworthy.studies import by_trial  # here, because trials take a while to load

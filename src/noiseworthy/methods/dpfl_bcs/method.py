@@ -7,7 +7,7 @@ import numpy as np
 
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.axes import Axes, Beside
-from noiseworthy.methods.base import Method, made_by, nothing_to_check, one_gradient, wired_by
+from noiseworthy.methods.base import Method, made_by, one_gradient, wired_by
 from noiseworthy.methods.dpfl_bcs import planner, two_stages
 from noiseworthy.methods.dpfl_bcs.bound import exponent, participation_costs
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
@@ -55,12 +55,14 @@ def answer(question: Question, table: SelectionTable) -> Answer:
 
 def _stages(question: Question, table: SelectionTable) -> Advice:
     """Rounds of stage 1 as the study states them, or as far as they are worth it; with the reason, if any."""
-    if question.heterogeneity() is not None:
-        if table.estimation_rounds not in (0, "auto"):
-            raise ConfigError(
-                f"[constants] heterogeneity is stated, and [algorithm] estimation_rounds = "
-                f"{table.estimation_rounds} would estimate it; leave one of them out"
-            )
+    known = question.heterogeneity() is not None
+    if known and table.estimation_rounds not in (0, "auto"):
+        raise ConfigError(
+            f"[constants] heterogeneity is stated, and [algorithm] estimation_rounds = "
+            f"{table.estimation_rounds} would estimate it; leave one of them out"
+        )
+    if known or table.estimation_rounds == 0:
+        without_first_stage(question, table)
         return Advice(0, "")
     if table.estimation_rounds != "auto":
         return Advice(table.estimation_rounds, "")
@@ -70,6 +72,12 @@ def _stages(question: Question, table: SelectionTable) -> Advice:
         clients_per_round=table.clients_per_round, loss_cap=_loss_cap(question, table),
         spread=question.heterogeneity_spread,
     )  # fmt: skip
+
+
+def without_first_stage(question: Question, table: SelectionTable) -> None:
+    """Refuse what only a first stage reads, of a study that has none."""
+    if table.loss_cap != "auto":
+        raise ConfigError("[algorithm] loss_cap clips losses of a first stage; without one, leave it out")
 
 
 def _loss_cap(question: Question, table: SelectionTable) -> float | None:
@@ -196,7 +204,7 @@ def cells(beside: Beside) -> list[Plan]:
 AXES = Axes(across="clients_per_round", series="rounds", place=place, cells=cells, papers={})
 
 METHOD = Method(
-    name="dpfl-bcs", table=SelectionTable, only=None, answer=answer, check=nothing_to_check,
+    name="dpfl-bcs", table=SelectionTable, only=None, answer=answer, check=without_first_stage,
     leaves_free=leaves_free, tells_clients_apart=estimates, takes_heterogeneity=lambda table: True,
     by_rule=None, stages=(FirstStage, ReportedLosses), local_step=one_gradient,
     make=made_by("dpfl_bcs.algorithm"), wire=wired_by("dpfl_bcs.wire", "IN_STAGES"), words=WORDS, space=SPACE,
