@@ -129,17 +129,21 @@ class _Estimator(BaseEstimator, ABC):
 
     def _prepared(self, federation: Federation, seed: int) -> Prepared:
         """The study that the parameters state, on data that no file holds."""
+        if np.iterable(public := self.public) and not isinstance(public, str):
+            public = [*public]
         stated: dict[str, dict[str, Any]] = {
             "task": {"model": self._MODEL, "normalise": True, "feature_norm": 1.0},
             "privacy": {"mechanism": self.mechanism, "epsilon": self.epsilon, "delta": self.delta},
             "algorithm": {"name": self.algorithm},
-            "planning": {"public": self.public if isinstance(self.public, str) else list(self.public)},
+            "planning": {"public": public},
         }
         if not isinstance(tables := self.tables or {}, Mapping):
             raise InvalidInput(f'tables must be like {{"algorithm": {{"rounds": 20}}}}, got {tables!r:.60}')
         for name, table in tables.items():
             if name in ("federation", "columns", "training"):
                 raise InvalidInput(f"tables must leave out {name!r}, which X, y, groups and parameters say")
+            if name == "privacy" and isinstance(table, Mapping) and not {*stated[name]}.isdisjoint(table):
+                raise InvalidInput(f"tables must leave out {', '.join(stated[name])}, which parameters say")
             stated[name] = {**stated.get(name, {}), **table} if isinstance(table, Mapping) else table
         if federation.classes is None:
             stated["planning"] = {"label_scale": _LABEL_SCALE, **stated["planning"]}
@@ -205,7 +209,10 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
         check_classification_targets(found)
         if self.classes is None:
             _warn("classes", "which labels there are")
-        self.classes_ = np.unique(found if self.classes is None else np.asarray(self.classes))
+        try:
+            self.classes_ = np.unique(found if self.classes is None else np.asarray(self.classes))
+        except TypeError:
+            raise InvalidInput("classes must be all texts or all numbers; make them texts") from None
         if len(self.classes_) < 2:
             raise InvalidInput(f"a classifier can't train on one class only, got {self.classes_.tolist()}")
         if strange := set(np.unique(found)) - set(self.classes_):

@@ -113,6 +113,7 @@ def test_what_a_study_says_of_classes_is_said_by_name_here_too():
 
 REFUSED = {
     "trust": {"privacy": {"trust": "secure-sum"}, "algorithm": {"name": "pfa", "clients_per_round": 1}},
+    "leave out mechanism, epsilon, delta, which parameters say": {"privacy": {"epsilon": 50.0}},
     "leave out 'federation'": {"federation": {"clients": 3}},
     "leave out 'training'": {"training": {"seeds": [5]}},
 }
@@ -247,6 +248,13 @@ def test_mistakes_in_parameters_are_those_of_studies():
         classifier(mechanism="normal").fit(X, Y)
     with pytest.raises(ConfigError, match=r"\[algorithm\] round is not a key"):
         classifier(tables={"algorithm": {"round": 3}}).fit(X, Y)
+    with pytest.raises(ConfigError, match=r"\[planning\] public must be a valid list or 'auto', got None"):
+        classifier(public=None).fit(X, Y)
+
+
+def test_classes_that_have_no_order_are_refused():
+    with pytest.raises(InvalidInput, match="classes must be all texts or all numbers; make them texts"):
+        classifier(classes=["no", "yes", None]).fit(X, Y)
 
 
 def test_it_takes_part_in_pipelines_and_cross_validation():

@@ -233,12 +233,9 @@ class Model:
         return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"per_unit": float})
 
     def measured(
-        self,
-        encoded: ArrayLike,
-        labels: ArrayLike,
-        weights: ArrayLike | None = None,
+        self, encoded: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None,
         scales: ArrayLike | None = None,
-    ) -> Metrics | None:
+    ) -> Metrics | None:  # fmt: skip
         """How well it does on encoded records; None without records, or where a record has many labels.
 
         Args:
