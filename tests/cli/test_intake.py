@@ -374,7 +374,7 @@ def test_no_accuracy_is_told_of_numbers_to_predict(run, tmp_path):
     run("init", "wards.csv", "--label", "dose", "--client", "hospital", "--simulation")
     said = run("check", "study.toml")
     assert said.code == 0
-    assert "48 records test the model\n" in said.out
+    assert "only 48 records test the model\n" in said.out
     assert "an accuracy" not in said.out
 
 

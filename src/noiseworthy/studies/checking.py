@@ -281,7 +281,8 @@ def _own_model(study: Study, federation: Federation) -> list[Finding]:
 
 def _tests(tests: int, classes: int | None) -> list[Finding]:
     known = f", so that an accuracy is known to +-{50 / tests**0.5:.1f} points" * (classes is not None)
-    return [(warning if tests < _FEW_TESTS else note)("", f"{count(tests, 'record')} test the model{known}")]
+    few = tests < _FEW_TESTS
+    return [(warning if few else note)("", f"{'only ' * few}{count(tests, 'record')} test the model{known}")]
 
 
 def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:
