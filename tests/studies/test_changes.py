@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from noiseworthy.errors import ConfigError
 from noiseworthy.studies.changes import changed, changes_of, seeds_of
 from noiseworthy.studies.loading import load_study
+from noiseworthy.sweeps.variants import variants
 
 STUDY = """
 [federation]
@@ -37,6 +39,14 @@ def test_values_are_those_of_toml_and_the_file_stays(path):
     assert study.constants.smoothness == 0.01
     assert study.training.seeds == [4]
     assert path.read_text() == STUDY
+
+
+def test_numbers_of_numpy_are_numbers(path):
+    study = load_study(path, {"privacy.epsilon": np.array([1, 2]), "algorithm.max_rounds": np.int64(7)})
+    assert study.privacy.epsilon == [1, 2]
+    assert study.algorithm.max_rounds == 7
+    assert seeds_of(np.int64(2)) == seeds_of(np.arange(2)) == [0, 1]
+    assert [one.name for one in variants({"algorithm.rounds": np.arange(3, 5)})] == ["rounds=3", "rounds=4"]
 
 
 def test_another_algorithm_takes_its_own_keys(path):

@@ -46,6 +46,11 @@ def given(changes: Changes | None) -> dict[str, Any]:
     return {**made}
 
 
+def plain(value: Any) -> Any:
+    """A number or array of NumPy or pandas as TOML has it; any other value as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def key_and_text(option: str, text: str) -> tuple[str, str]:
     """The two sides of `KEY=VALUE`.
 
@@ -68,7 +73,7 @@ def seeds_of(stated: int | Sequence[int] | str) -> list[int]:
         >>> seeds_of(3), seeds_of([7]), seeds_of("3"), seeds_of("7,8")
         ([0, 1, 2], [7], [0, 1, 2], [7, 8])
     """
-    value = stated
+    value = plain(stated)
     if isinstance(value, str):
         texts = value.split(",")
         if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in texts):
@@ -118,7 +123,7 @@ def changed(raw: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     for key in tables_first:
         path = key.split(".")
         _check_known(key, path, made, changes[key])
-        _place(made, path, changes[key])
+        _place(made, path, plain(changes[key]))
     return made
 
 

@@ -133,13 +133,9 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
 
 
 def proxy_task(
-    study: Study,
-    shape: tuple[int, ...],
-    classes: int | None,
-    treatment: Treatment | None = None,
-    public: str | None = None,
-    /,
-) -> Task:
+    study: Study, shape: tuple[int, ...], classes: int | None, treatment: Treatment | None = None,
+    public: str | None = None, /,
+) -> Task:  # fmt: skip
     """The study's model for public records, treated as a plan may choose and as their shape allows.
 
     Public records may have more classes than the two that the study separates. Those named by `public` are

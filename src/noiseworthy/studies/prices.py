@@ -46,14 +46,9 @@ class UploadPrice(NamedTuple):
 
 
 def new_accounts(
-    plan: Plan,
-    run: str,
-    data: str,
-    world: str,
-    clients: Sequence[str],
-    lifetime: float | None = None,
+    plan: Plan, run: str, data: str, world: str, clients: Sequence[str], lifetime: float | None = None,
     places: Places = None,
-) -> list[Account]:
+) -> list[Account]:  # fmt: skip
     """Accounts of a plan's whole budget, for one world.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 
 from noiseworthy._tables import MOST_LISTED
 from noiseworthy.errors import ConfigError
-from noiseworthy.studies.changes import key_and_text, value_of
+from noiseworthy.studies.changes import key_and_text, plain, value_of
 from noiseworthy.studies.loading import in_line
 
 Over = Mapping[str, Sequence[Any]]
@@ -67,7 +67,8 @@ def variants(over: Over) -> list[Variant]:
     for key, values in over.items():
         if isinstance(values, str) or not isinstance(values, Iterable) or not [*values]:
             raise ConfigError(f"{key} needs a list of values to vary, {_EXAMPLE}, got {values!r}")
-    different = {key: {in_line(v).removesuffix(".0"): v for v in values} for key, values in over.items()}
+    stated = {key: [plain(value) for value in values] for key, values in over.items()}
+    different = {key: {in_line(v).removesuffix(".0"): v for v in values} for key, values in stated.items()}
     choices = product(*(values.values() for values in different.values()))
     chosen = [dict(zip(over, values, strict=True)) for values in choices]
     if len(chosen) > MOST_LISTED:
