@@ -503,3 +503,10 @@ def test_classes_that_were_read_off_the_labels_are_kept_in_their_order():
         WARDS | {"label": np.arange(120.0)}, Columns(client="ward", regression=True), "t"
     )
     assert regression.classes_found == ()
+
+
+def test_a_client_is_called_alike_however_its_number_is_written(tmp_path):
+    for second in ("1", "1.0"):
+        (tmp_path / "t.csv").write_text("ward,a,label\n" + f"1,3,0\n{second},4,1\n2,5,0\n2,6,1\n" * 3)
+        federation = load_federation(str(tmp_path / "t.csv"), client_column="ward", seed=0)
+        assert federation.clients == ("1", "2")

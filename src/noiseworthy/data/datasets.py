@@ -19,6 +19,7 @@ from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema.stated import has_columns
+from noiseworthy.data.schema.values import keys
 from noiseworthy.data.shipped import PARENTS, read_shipped
 from noiseworthy.data.table_records import HeldOut, from_columns, read_table
 from noiseworthy.data.tables import CLIENT_COLUMN, Columns
@@ -273,7 +274,9 @@ def _client_count(records: Records, clients: int | None, rule: str) -> int:
 def _names(records: Records, clients: int, rule: str) -> list[str]:
     if rule != "natural":
         return [*numbered(clients)]
-    groups = np.array_split(np.unique(_owners(records)), clients)
+    owners = np.unique(_owners(records))
+    told = keys(owners) if owners.dtype.kind == "f" else owners  # 1.0 is 1, also where a table says both
+    groups = np.array_split(told, clients)
     return [str(group[0]) if len(group) == 1 else f"{group[0]}..{group[-1]}" for group in groups]
 
 
