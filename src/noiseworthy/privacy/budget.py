@@ -54,7 +54,9 @@ class PrivacyBudget:
 
     def __post_init__(self):
         check.positive("epsilon", self.epsilon, remedy="ask such a client for nothing, or give it a budget")
-        check.in_unit_interval("delta", self.delta, closed_left=True, remedy="use one far below 1/records")
+        check.in_unit_interval(
+            "delta", self.delta, closed_left=True, remedy="use a delta far below 1/records"
+        )
         if np.shape(self.epsilon) != np.shape(self.delta) or np.ndim(self.epsilon) != 1:
             raise InvalidInput(
                 f"epsilon and delta must be lists with one entry per client, got {np.shape(self.epsilon)} "

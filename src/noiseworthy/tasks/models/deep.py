@@ -38,14 +38,10 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
 @cache
 def _vgg11(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
     return nn.network(
-        partial(_initial, channels=(image[2:] or (1,))[0], classes=classes),
-        _apply,
-        "softmax",
-        ridge=ridge,
-        chunk=8,
-        form=partial(_padded, image=image),
+        partial(_initial, channels=(image[2:] or (1,))[0], classes=classes), _apply, "softmax",
+        ridge=ridge, chunk=8, form=partial(_padded, image=image),
         record_shape=(*(side + -side % _HALVED for side in image[:2]), *image[2:]),
-    )
+    )  # fmt: skip
 
 
 def _initial(key: Array, channels: int, classes: int) -> dict[str, nn.Layer]:

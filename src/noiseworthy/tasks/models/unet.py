@@ -58,14 +58,9 @@ def unet3d(volume: Sequence[int] = (48, 60, 48), *, channels: int = 8, ridge: fl
 @cache
 def _unet3d(volume: tuple[int, ...], channels: int, ridge: float) -> ModelTask:
     return nn.network(
-        partial(_initial, channels=channels),
-        _apply,
-        "dice",
-        ridge=ridge,
-        chunk=1,
-        form=partial(nn.as_shape, shape=volume, model="unet3d"),
-        record_shape=volume,
-    )
+        partial(_initial, channels=channels), _apply, "dice", ridge=ridge, chunk=1,
+        form=partial(nn.as_shape, shape=volume, model="unet3d"), record_shape=volume,
+    )  # fmt: skip
 
 
 def _initial(key: Array, channels: int) -> dict[str, Any]:
