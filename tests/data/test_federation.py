@@ -47,6 +47,8 @@ def test_bytes_of_images_are_scaled_as_where_they_are_read_and_predicted():
     fed = build((pixels, labels), test=(pixels / 255, labels))
     np.testing.assert_array_equal(fed.x[0], fed.test_x)
     np.testing.assert_array_equal(fed.x[0].ravel(), scaled_images(pixels).ravel())
+    scans = build((pixels.astype(np.uint16), labels), test=(pixels, labels))
+    assert (scans.x.max(), scans.test_x.max()) == (255, 1)
     rows = build((pixels[..., 0], labels), test=(pixels[..., 0], labels))
     assert rows.x.max() == 255  # bytes in columns are numbers of a table
 

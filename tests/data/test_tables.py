@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records, read_hub, read_schema
+from noiseworthy.data.frames import tell
 from noiseworthy.data.records import holdout_of_each
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.studies.loading import parse_study
@@ -64,6 +65,18 @@ def test_images_keep_their_axes_and_bytes_are_scaled():
     images = np.full((10, 2, 3), 255, np.uint8)
     records = from_columns({"image": images, "label": np.tile([0, 1], 5)}, Columns(), "t")
     assert (records.record_shape, records.x.max()) == ((2, 3), 1)
+
+
+@pytest.mark.parametrize("kind", ["int16", "uint16", "int64"])
+def test_images_of_other_integers_stay_as_they_are_and_the_log_says_so_once(kind, caplog):
+    """A network learned nothing of scans whose numbers go to thousands, without a word."""
+    tell.cache_clear()
+    images = np.full((10, 2, 3), 1000, kind)
+    for _ in range(2):
+        records = from_columns({"scan": images, "label": np.tile([0, 1], 5)}, Columns(), "t")
+    assert records.x.max() == 1000
+    (said,) = caplog.messages
+    assert f"images of {kind} stay as they are" in said
 
 
 def test_chosen_features_are_laid_side_by_side_in_order():

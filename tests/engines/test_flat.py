@@ -284,6 +284,16 @@ def test_a_resume_without_its_memories_is_refused(laid, tmp_path):
         scaffnew_run(laid, tmp_path, resume=kept[2])
 
 
+def test_a_resume_beside_memories_that_were_cut_short_is_refused(laid, tmp_path):
+    """Rows beyond the cut were taken for zeros, without a word."""
+    kept = []
+    scaffnew_run(laid, tmp_path, on_segment=kept.append)
+    file = tmp_path / "memory_00.npy"
+    os.truncate(file, file.stat().st_size - 100)
+    with pytest.raises(ResumeError, match="lacks what clients remember"):
+        scaffnew_run(laid, tmp_path, resume=kept[2])
+
+
 @pytest.mark.parametrize("foreign", [np.zeros((3, 4), np.float32), np.zeros((40, 5), np.float64)])
 def test_a_resume_beside_memories_of_another_training_is_refused(laid, tmp_path, foreign):
     kept = []

@@ -275,6 +275,25 @@ def test_a_truncated_checkpoint_is_said_to_be_damaged(keep, mark, tmp_path):
         load_checkpoint(tmp_path, mark)
 
 
+@pytest.mark.parametrize("name", ["round", "theta", "used", "loss", "memory_00", "server_01"])
+@pytest.mark.parametrize("change", [None, lambda array: np.atleast_1d(array)[..., :-1]])
+def test_a_checkpoint_that_lacks_an_array_or_a_part_of_one_is_said_to_be_damaged(
+    name, change, mark, tmp_path
+):
+    """It ended in a traceback."""
+    kept = np.ones((2, 3), np.float32)
+    save_checkpoint(tmp_path, checkpoint(2)._replace(memory=(kept,), server=(kept, kept)), mark)
+    load_checkpoint(tmp_path, mark)
+    with np.load(tmp_path / checkpoints.FILE) as archive:
+        arrays = dict(archive)
+    array = arrays.pop(name)
+    np.savez(tmp_path / checkpoints.FILE, **arrays, **({} if change is None else {name: change(array)}))
+    with pytest.raises(
+        ResumeError, match=rf"is damaged \(not as it was written: {name}.*put a copy of it back"
+    ):
+        load_checkpoint(tmp_path, mark)
+
+
 def test_a_flipped_byte_in_a_checkpoint_is_noticed(mark, tmp_path):
     save_checkpoint(tmp_path, checkpoint(2), mark)
     path = tmp_path / checkpoints.FILE

@@ -138,8 +138,8 @@ def with_kept(folder, **changed: Any) -> None:
     [
         {"heads": {"client 0": "not a head"}},
         {"received": {"client 0": 2**62}},
-        {"theta": np.full((1, 30), np.inf, np.float32)},
-        {"theta": np.full((1, 30), np.nan, np.float32)},
+        {"theta": np.full((1, 31), np.inf, np.float32)},
+        {"theta": np.full((1, 31), np.nan, np.float32)},
     ],
     ids=str,
 )

@@ -228,6 +228,8 @@ def test_a_start_that_is_drawn_anew_at_each_call_is_refused(seed, write):
         ("def make(shape, classes):\n    return 3", r"must return an equinox module, .* got builtins\.int"),
         ("def make(shape, classes):\n    return 1 / 0", r"division by zero \(line 2 of my_module\.py\)"),
         (TOKENS, r"float32 records of shape \(2, 3\) and 3 classes: TypeError: Indexer .* \(line 6 of my"),
+        (PURE.replace("jnp.zeros((6, classes or 1))", "()"), "give the model at least one parameter"),
+        (PURE.replace("jnp.zeros((6,", "jnp.nan * jnp.ones((6,"), "parameters must be finite"),
         ("def make(shape):\n    return 1", r"records of shape \(2, 3\) and 3 classes: TypeError"),
     ],
 )

@@ -323,7 +323,8 @@ def _features(values: ArrayLike, who: str) -> Features:
     if f"{getattr(values, 'dtype', '')}" == "int32":
         return np.asarray(values)
     numbers = finite(values, f"{who} has features")
-    return scaled_images(numbers) if np.asarray(values).dtype == np.uint8 and numbers.ndim > 2 else numbers
+    given = np.asarray(values)
+    return scaled_images(given) if given.dtype.kind in "iu" and given.ndim > 2 else numbers
 
 
 def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:

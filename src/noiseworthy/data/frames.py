@@ -23,7 +23,7 @@ from noiseworthy.errors import DataError, InvalidInput
 
 Arrays = dict[str, NDArray]
 # once in a process, which may read a workbook often
-_tell = lru_cache(logging.getLogger("noiseworthy.data").warning)
+tell = lru_cache(logging.getLogger("noiseworthy.data").warning)
 
 
 def read_frame(path: Path, **options: Any) -> Any:
@@ -274,7 +274,7 @@ def read_spreadsheet(path: Path) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         try:
             first, *others = book.worksheets
             if left := [one.title for one in others if next(_rows(one), None)]:
-                _tell(f"{path}: its first sheet, {first.title!r}, is read, and not {', '.join(left)}")
+                tell(f"{path}: its first sheet, {first.title!r}, is read, and not {', '.join(left)}")
             return [*_rows(first)]
         finally:
             book.close()

@@ -73,5 +73,10 @@ def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int3
 
 
 def scaled_images(pixels: NDArray) -> NDArray[np.float32]:
-    """Bytes as float32 in [0, 1]: the range 0..255 is that of the format, so no data are read for it."""
-    return np.divide(pixels, np.float32(255), dtype=np.float32)
+    """Bytes in [0, 1], a range of their format, for which no data are read; other integers as they are."""
+    if pixels.dtype == np.uint8:
+        return np.divide(pixels, np.float32(255), dtype=np.float32)
+    from noiseworthy.data.frames import tell  # here, as few images are of them
+
+    tell(f"images of {pixels.dtype} stay as they are, as bytes alone are scaled; divide by a public bound")
+    return pixels.astype(np.float32)

@@ -186,7 +186,7 @@ def _numbers(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
         from noiseworthy.data.thousands import not_numeric  # here, as few columns are none
 
         raise DataError(f"{name}: column {column!r} {not_numeric(values)}")
-    if values.dtype == np.uint8 and values.ndim > 2:
+    if values.dtype.kind in "iu" and values.ndim > 2:
         return scaled_images(values)
     return _finite(values, column, name)
 

@@ -63,7 +63,8 @@ class ClientMemories:
             with writing(f"run folder {folder}"):
                 return tuple(mapped(name, len(self._asked), one) for name, one in files)
         try:
-            held = tuple(open_memmap(name, "r+") for name, _ in files)
+            for mode in ("r", "r+"):  # first to read, because "r+" fills a file that was cut short with zeros
+                held = tuple(open_memmap(name, mode) for name, _ in files)
             wanted = [((len(self._asked), *one.shape[1:]), one.dtype) for one in self._start]
             if [(one.shape, one.dtype) for one in held] != wanted:
                 raise ValueError("they are of another training")

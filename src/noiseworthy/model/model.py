@@ -319,7 +319,7 @@ class Model:
             if len(strange := x[(tokens != x) | (tokens < 0) | (tokens > last)]):
                 raise DataError(f"{name}: tokens must be whole numbers, got {strange[0]}; give 0 to {last}")
             return tokens
-        numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
+        numbers = scaled_images(x) if x.dtype.kind in "iu" and x.ndim > 2 else x.astype(np.float32)
         bad = ~np.isfinite(numbers).all(axis=(*range(1, x.ndim),))
         if np.any(bad):
             raise DataError(

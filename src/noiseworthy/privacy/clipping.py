@@ -67,15 +67,9 @@ def clip_norm_of(mode: ClippingMode, family: Family) -> Norm:
 
 
 def of_upload(
-    mode: ClippingMode,
-    clip_norm: float,
-    sizes: ArrayLike,
-    dimension: int,
-    family: Family,
-    relation: Relation = "replace-one",
-    sampling_rate: float = 1.0,
-    row: Row = "record",
-) -> Sensitivity:
+    mode: ClippingMode, clip_norm: float, sizes: ArrayLike, dimension: int, family: Family,
+    relation: Relation = "replace-one", sampling_rate: float = 1.0, row: Row = "record",
+) -> Sensitivity:  # fmt: skip
     """Sensitivity of one upload under a mode, per unit of H for A, B, C and E (the table of this module).
 
     Args:

@@ -42,12 +42,9 @@ class Sensitivity:
 
 
 def of_mean_gradient(
-    clip_norm: float,
-    sizes: ArrayLike,
-    norm: Norm,
-    relation: Relation = "replace-one",
+    clip_norm: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one",
     sampling_rate: float = 1.0,
-) -> Sensitivity:
+) -> Sensitivity:  # fmt: skip
     """Sensitivity of a client's mean of per-record clipped gradients.
 
     Every record contributes a vector of norm at most C, divided by the fixed public number q n.

@@ -55,11 +55,16 @@ def save_checkpoint(
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
         there = _of_those_asked(fields) if checkpoint.where is not None else fields
         there = {name: value for name, value in there.items() if value is not None}
-        np.savez(file, fingerprint=mark, ledger=ledger, records=records, **there, **leaves)
+        arrays = {"fingerprint": mark, "ledger": ledger, "records": records, **there, **leaves}
+        np.savez(file, **arrays, holds=_shapes(arrays))
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, folder / FILE)
     sync_folder(folder)
+
+
+def _shapes(arrays: dict[str, Any]) -> list[str]:
+    return [f"{name} {np.shape(arrays[name])}" for name in sorted(arrays)]
 
 
 def _of_those_asked(fields: dict[str, Any]) -> dict[str, Any]:
@@ -85,6 +90,9 @@ def load_checkpoint(folder: Path | None, mark: str, records: str = "") -> Checkp
         raise ResumeError(f"{folder} holds no {FILE}; train without --resume to start anew")
     try:
         values = read_npz(folder / FILE)
+        held, found = values.pop("holds", None), _shapes(values)  # earlier versions did not say
+        if held is not None and (other := {*held.tolist()} ^ {*found}):
+            raise DataError(f"not as it was written: {', '.join(sorted(other))}")
     except DataError as error:
         raise ResumeError(
             f"{folder / FILE} is damaged ({error}); put a copy of it back, or start anew without --resume in "

@@ -205,7 +205,7 @@ def estimates_of(
     if not (folder / checkpoints.FILE).is_file() or not (folder / plan_file.FILE).is_file():
         raise ConfigError(f"{folder} holds no finished run; train into it with --out first")
     plan, kept = plan_file.load_plan(folder / plan_file.FILE).plan, read_npz(folder / checkpoints.FILE)
-    if _START not in kept or not 0 <= training < len(kept[_MOMENTS]):
+    if not {_MOMENTS, _START} <= {*kept} or not 0 <= training < len(kept[_MOMENTS]):
         raise ConfigError(f"{folder} keeps no moments of training {training}; take another, of one upload")
     mean, start = (np.asarray(kept[name][training], np.float64) for name in (_MOMENTS, _START))
     return estimates(plan, mean, start, uploads, places)

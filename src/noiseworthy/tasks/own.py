@@ -100,8 +100,9 @@ def _task(model: str, sources: Sources, shape: tuple[int, ...], classes: int | N
                 )
             try_floats(task, shape)
             return task
-    except UserError:
-        raise
+    except UserError as error:
+        named = "" if "[task] model" in str(error) else f'[task] model = "{model}": '
+        raise type(error)(f"{named}{error}") from error
     except Exception as error:
         labels = "real targets" if classes is None else f"{classes} classes"
         raise InvalidInput(

@@ -112,14 +112,9 @@ class DPFedAvg(NoisedUploads, LocalSteps):
 
 
 def moved_in_span(
-    work: LocalSteps,
-    theta: Array,
-    held: Spanned,
-    size: Array,
-    key: Array,
-    count: Numbers,
+    work: LocalSteps, theta: Array, held: Spanned, size: Array, key: Array, count: Numbers,
     eta: Callable[[Array], Array],
-) -> Array:
+) -> Array:  # fmt: skip
     """`LocalSteps.moved` of a linear model in the span of the records, where simulation finds that cheaper.
 
     Arguments as there, and the same up to float rounding.
