@@ -281,8 +281,9 @@ def _own_model(study: Study, federation: Federation) -> list[Finding]:
 
 def _tests(tests: int, classes: int | None) -> list[Finding]:
     known = f", so that an accuracy is known to +-{50 / tests**0.5:.1f} points" * (classes is not None)
-    few = tests < _FEW_TESTS
-    return [(warning if few else note)("", f"{'only ' * few}{count(tests, 'record')} test the model{known}")]
+    few, verb = tests < _FEW_TESTS, "tests" if tests == 1 else "test"
+    told = f"{'only ' * few}{count(tests, 'record')} {verb} the model{known}"
+    return [(warning if few else note)("", told)]
 
 
 def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:
