@@ -217,17 +217,12 @@ def _audited(target: Target, effort: Effort, alarm: float, on_progress: Callable
     )  # fmt: skip
     shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - alarm))
     return Audit(
-        target,
-        _exposure(target, effort, noise.in_sums(target.release, target.survivors)),
-        trials,
-        shown,
-        accusing,
-        scale_test(*_whole(noise, target), mechanism.family),
-        replay_test(noise.residuals, noise.clients),
+        target, _exposure(target, effort, noise.in_sums(target.release, target.survivors)), trials,
+        shown, accusing,
+        scale_test(*_whole(noise, target), mechanism.family), replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
-        alarm,
-        effort.names or numbered(target.plan.problem.n_clients),
-    )
+        alarm, effort.names or numbered(target.plan.problem.n_clients),
+    )  # fmt: skip
 
 
 def _whole(noise: Observations, target: Target) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

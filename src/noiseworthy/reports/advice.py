@@ -60,15 +60,11 @@ def write_advice(record: dict[str, Any], folder: Path) -> Path:
 def page(advice: AdviceRecord, figures: dict[str, Figure]) -> str:
     """The page as a string, which loads nothing over the network."""
     return PAGES.get_template("advice.html.jinja").render(
-        advice=advice,
-        card=advice_card(advice),
-        headline=headline(advice),
+        advice=advice, card=advice_card(advice), headline=headline(advice), rows=rows(advice),
         drawings={name: svg(figure, name) for name, figure in figures.items()},
-        rows=rows(advice),
-        prices=prices(advice),
-        plans=plans(advice),
+        prices=prices(advice), plans=plans(advice),
         study=None if advice.study is None else toml(advice.study),
-    )
+    )  # fmt: skip
 
 
 def headline(advice: AdviceRecord) -> str:

@@ -62,14 +62,9 @@ def write_audit(audit: dict[str, Any], folder: Path) -> Path:
 def page(audit: AuditRecord) -> str:
     """The page as a string, which loads nothing over the network."""
     return PAGES.get_template("audit.html.jinja").render(
-        audit=audit,
-        headline=headline(audit),
-        keys=key_numbers(audit),
-        drawing=svg(audit_figure(audit), "audit"),
-        checks=checks(audit),
-        clients=client_rows(audit),
-        what=CHECKS,
-    )
+        audit=audit, headline=headline(audit), keys=key_numbers(audit), checks=checks(audit),
+        drawing=svg(audit_figure(audit), "audit"), clients=client_rows(audit), what=CHECKS,
+    )  # fmt: skip
 
 
 def headline(audit: AuditRecord) -> str:

@@ -209,14 +209,10 @@ def _plan(plan: Plan) -> Record:
 
 def _federation(federation: Federation, dimension: int) -> Record:
     return {
-        "name": federation.name,
-        "clients": list(federation.clients),
-        "sizes": federation.sizes.tolist(),
-        "classes": federation.classes,
-        "dimension": dimension,
-        "test_records": len(federation.test_x),
-        "test_origin": federation.test_origin,
-    }
+        "name": federation.name, "clients": list(federation.clients), "sizes": federation.sizes.tolist(),
+        "classes": federation.classes, "dimension": dimension,
+        "test_records": len(federation.test_x), "test_origin": federation.test_origin,
+    }  # fmt: skip
 
 
 def _evidence(decision: Decision) -> Record | None:
@@ -225,15 +221,11 @@ def _evidence(decision: Decision) -> Record | None:
     if lines is None or predicted is None:
         return None
     return {
-        "unit": predicted.unit,
-        "no_training": predicted.no_training,
-        "axis": lines.axis,
-        "chosen": lines.chosen,
-        "curves": [vars(curve) for curve in lines.curves],
-        "trials": [vars(trial) for trial in decision.trials],
-        "spread": decision.spread,
+        "unit": predicted.unit, "no_training": predicted.no_training,
+        "axis": lines.axis, "chosen": lines.chosen, "curves": [vars(curve) for curve in lines.curves],
+        "trials": [vars(trial) for trial in decision.trials], "spread": decision.spread,
         "course": None if decision.course is None else vars(decision.course),
-    }
+    }  # fmt: skip
 
 
 def _complaint_of(error: ValidationError) -> str:

@@ -312,14 +312,10 @@ def _bands(values: Real) -> dict[str, Any]:
     """Mean and bands of a quantity of shape (P, S): over proxies and seeds, and over seeds of the mean."""
     each = values.mean(axis=0)
     return {
-        "mean": float(each.mean()),
-        "least": float(values.min()),
-        "most": float(values.max()),
-        "of_each_public": values.mean(axis=1).tolist(),
-        "seeds_least": float(each.min()),
-        "seeds_most": float(each.max()),
-        "standard_error": float(each.std(ddof=1) / np.sqrt(each.size)),
-    }
+        "mean": float(each.mean()), "least": float(values.min()), "most": float(values.max()),
+        "of_each_public": values.mean(axis=1).tolist(), "seeds_least": float(each.min()),
+        "seeds_most": float(each.max()), "standard_error": float(each.std(ddof=1) / np.sqrt(each.size)),
+    }  # fmt: skip
 
 
 def _privacy(plan: Plan) -> dict[str, Any]:

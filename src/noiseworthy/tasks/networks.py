@@ -243,15 +243,10 @@ def model_task(
     if bad := [name for name, leaf in named if not np.all(np.isfinite(np.asarray(leaf, np.float32)))]:
         raise InvalidInput(f"parameters must be finite, got NaN or infinity in {bad[0]}; start at numbers")
     return ModelTask(
-        outputs=lambda theta, x: apply(unflatten(theta), x),
-        start=lambda key: theta,
-        dimension=theta.size,
-        loss=_loss_of(loss),
-        ridge=ridge,
-        chunk=chunk,
-        record_shape=record_shape,
+        outputs=lambda theta, x: apply(unflatten(theta), x), start=lambda key: theta, dimension=theta.size,
+        loss=_loss_of(loss), ridge=ridge, chunk=chunk, record_shape=record_shape,
         names=tuple((name, jnp.size(leaf)) for name, leaf in named),
-    )
+    )  # fmt: skip
 
 
 def equinox_task(

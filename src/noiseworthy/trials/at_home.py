@@ -194,13 +194,10 @@ class AtHome:
         return {
             "records": self.records.tolist(),
             **{name: each.tolist() for name, each in self.scores.items()},
-            "gains": self.gains.tolist(),
-            "best": self.best,
-            "shares": self.shares.tolist(),
-            "gaining": int(self.gainers.sum()),
-            "changes": [one._asdict() for one in self.changes],
+            "gains": self.gains.tolist(), "best": self.best, "shares": self.shares.tolist(),
+            "gaining": int(self.gainers.sum()), "changes": [one._asdict() for one in self.changes],
             "planned_for": self.planned_for,
-        }
+        }  # fmt: skip
 
 
 def at_home(bench: Bench, space: Space, winner: Candidate) -> AtHome:

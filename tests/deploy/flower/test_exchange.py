@@ -155,6 +155,18 @@ def test_an_owner_without_a_gateway_is_lost_at_once(echo):
     assert exchange.receive(5) == [("north", None)]
 
 
+def test_the_same_trouble_is_told_once_until_an_answer_comes(clock, caplog):
+    grid, exchange = exchange_of({1: "north"})
+    for ends in ("lost", "lost", "answered", "lost"):
+        exchange.send("north", b"a", soon())
+        if ends == "lost":
+            grid.lose(grid.sent[-1], 2, "")
+        else:
+            grid.answer(grid.sent[-1], b"b")
+        assert exchange.receive(5) == [("north", None if ends == "lost" else b"b")]
+    assert caplog.text.count("no reply of north") == 2
+
+
 def test_of_two_nodes_that_claim_one_owner_the_first_is_asked(clock, caplog):
     grid, exchange = exchange_of({5: "north"})
     grid.names[3] = "north"

@@ -21,6 +21,7 @@ from flwr.app.message import remove_content_from_message
 from flwr.cli.build import build_fab_from_disk
 from flwr.cli.install import install_from_fab
 from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable import inflatable_utils
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -35,11 +36,11 @@ from flwr.supernode import start_client_internal
 from flwr.supernode.main import create_app
 from flwr.supernode.nodestate import NodeStateFactory
 
-from noiseworthy.deploy.flower import node
+from noiseworthy.deploy.flower import node, tasks
 from noiseworthy.deploy.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, opened
 from noiseworthy.deploy.flower.node import Explaining, answer, turned_away
 from noiseworthy.deploy.flower.processes import free_ports
-from noiseworthy.deploy.flower.tasks import Server, taken
+from noiseworthy.deploy.flower.tasks import Server, pull_soon, taken
 
 SECRET = b"swordfish"
 RUN = 4
@@ -202,6 +203,45 @@ def test_without_a_gateway_the_node_says_so_and_goes_on(supernode):
     answer(supernode.server, supernode.task())
     with pytest.raises(LookupError, match=NO_GATEWAY):
         opened(supernode.reply())
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    """A clock that stands at `now`, and what is slept instead."""
+    clock = SimpleNamespace(now=0.0, seconds=[])
+    still = SimpleNamespace(monotonic=lambda: clock.now, sleep=clock.seconds.append)
+    monkeypatch.setattr(node, "time", still)
+    return clock
+
+
+def test_a_node_looks_soon_after_a_message_and_more_seldom_the_longer_none_came(slept):
+    pace = node.Pace()
+    pace.sleep(3.0)
+    pace.heard()
+    for slept.now in (0.0, 0.9, 4.0, 25.0, 3600.0):
+        pace.sleep(3.0)
+    assert slept.seconds == pytest.approx([3.0, 0.1, 0.1, 0.4, 2.5, 3.0])
+
+
+def test_flowers_own_loop_sleeps_at_the_pace_of_messages_that_came(supernode, slept, monkeypatch):
+    for name in ("_pull_and_store_message", "time"):
+        monkeypatch.setattr(start_client_internal, name, getattr(start_client_internal, name))
+    monkeypatch.setattr(inflatable_utils, "pull_objects", inflatable_utils.pull_objects)
+    node.keep_pace(node.Pace())
+    assert inflatable_utils.pull_objects is pull_soon
+    start_client_internal.time.sleep(3)
+    supernode.receives(enclosed(b"lost"), b"", ends=True)
+    start_client_internal.time.sleep(3)
+    supernode.receives(enclosed(b"abc"), b"")
+    start_client_internal.time.sleep(3)
+    assert slept.seconds == [3, 3, 0.1]
+
+
+def test_what_is_still_on_its_way_is_asked_for_again_at_once_whatever_flower_would_wait(monkeypatch):
+    told = {}
+    monkeypatch.setattr(tasks, "pull_objects", lambda *ids, **options: told.update(options) or ids)
+    assert pull_soon(["a"], initial_backoff=1, max_time=5.0) == (["a"],)
+    assert told == {"initial_backoff": 0.1, "max_time": 5.0}
 
 
 def test_a_message_whose_run_ended_while_it_came_holds_up_no_other(supernode, echo):

@@ -73,6 +73,7 @@ class GridExchange:
         self._there: dict[NodeId, NodeInfo] = {}
         self._seen = -_LOOK
         self._sent: dict[MessageId, str] = {}
+        self._faults: dict[str, str] = {}
         self._inquiries: dict[MessageId, NodeId] = {}
         self._early: list[Answer] = []
 
@@ -182,10 +183,11 @@ class GridExchange:
         if asked in self._inquiries:
             self._note_claim(self._inquiries.pop(asked), reply)
         elif asked in self._sent:
-            data, fault = _read(reply)
-            if data is None:
-                _log.warning("no reply of %s: %s", self._sent[asked], fault)
-            self._early.append((self._sent.pop(asked), data))
+            (data, fault), client = _read(reply), self._sent.pop(asked)
+            if data is None and fault != self._faults.get(client):
+                _log.warning("no reply of %s: %s", client, fault)
+            self._faults[client] = fault
+            self._early.append((client, data))
 
     def _note_claim(self, node: NodeId, reply: Message) -> None:
         about, trouble = _introduction(*_read(reply))

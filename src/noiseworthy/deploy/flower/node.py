@@ -11,6 +11,7 @@ starts a supernode in which tasks can be taken by this process alone, whose thre
 
 import fcntl
 import logging
+import math
 import os
 import secrets
 import sys
@@ -28,7 +29,7 @@ import httpx
 from flwr.app import Error, Message
 from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode
 from flwr.supercore.error import ApiErrorCode, FlowerError
-from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.supercore.inflatable import inflatable_utils
 from flwr.supercore.run import RunNotRunningException
 from flwr.supernode import fleet_http_connection, start_client_internal
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
@@ -36,10 +37,12 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
 
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED
-from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, taken
+from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, pull_soon, taken
 
 _LOOK = 0.5
-"""Seconds between two looks for tasks."""
+"""Seconds between two looks for tasks, at most."""
+_SOON = 0.1
+"""Seconds between two looks, at least."""
 _AGAIN = 2.0
 """Seconds after a fault before tasks are looked for again."""
 _EARLY, _LATE = -5.0, 305.0
@@ -49,11 +52,27 @@ _LOCK = "node.lock"
 _log = logging.getLogger(__name__)
 
 
-def answer_tasks(server: Server) -> NoReturn:
+class Pace:
+    """How long to sleep between two looks: little while messages come, and longer the longer none came."""
+
+    def __init__(self):
+        self._heard = -math.inf
+
+    def heard(self) -> None:
+        """A message came."""
+        self._heard = time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep a tenth of the time since the last message, so many seconds at most."""
+        time.sleep(min(seconds, max(_SOON, (time.monotonic() - self._heard) / 10)))
+
+
+def answer_tasks(server: Server, pace: Pace) -> NoReturn:
     """Answer every message that a supernode takes, one after the other.
 
     Args:
         server: of the supernode's own machine.
+        pace: of looks for tasks.
     """
     while True:
         try:
@@ -61,7 +80,7 @@ def answer_tasks(server: Server) -> NoReturn:
                 while True:
                     task = taken(client)
                     if task is None:
-                        time.sleep(_LOOK)
+                        pace.sleep(_LOOK)
                     else:
                         answer(server, task)
         except Exception as error:
@@ -147,7 +166,7 @@ def drop_what_ended() -> None:
 
     def pulled(*args: Any, **options: Any) -> dict[str, bytes]:
         try:
-            return pull_objects(*args, **options)
+            return pull_soon(*args, **options)
         except RunNotRunningException:
             # no Exception, so that it passes Flower's handling by: the task would stay, and who answers it
             # would wait more than an hour for the rest of its message
@@ -155,6 +174,21 @@ def drop_what_ended() -> None:
 
     worker: Any = start_client_internal
     worker.pull_objects = pulled
+
+
+def keep_pace(pace: Pace) -> None:
+    """Have this process's supernode look for messages at a pace; Flower's sleeps 3 s where it finds none."""
+    worker: Any = start_client_internal
+    pull = worker._pull_and_store_message
+
+    def pulled(**options: Any) -> int | None:
+        run = pull(**options)
+        if run is not None:
+            pace.heard()
+        return run
+
+    worker._pull_and_store_message, worker.time = pulled, pace
+    inflatable_utils.pull_objects = pull_soon
 
 
 def main() -> None:
@@ -169,8 +203,9 @@ def main() -> None:
     connection.NodeAuthHttpInterceptor = Explaining
     read_no_app()
     drop_what_ended()
+    keep_pace(pace := Pace())
     server = Server(f"{config.host}:{config.port}", secret)
-    threading.Thread(target=answer_tasks, args=(server,), daemon=True).start()
+    threading.Thread(target=answer_tasks, args=(server, pace), daemon=True).start()
     with held:
         supernode.flower_supernode()
 

@@ -18,14 +18,14 @@ import httpx
 from flwr.common.serde import run_from_proto
 from flwr.proto.runtime_pb2 import PullTaskInputRequest
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
+from flwr.superlink.grid import HttpGrid, http_grid
 
 from noiseworthy.deploy.exchange import Answer, check_free
 from noiseworthy.deploy.flower.commands import Link
 from noiseworthy.deploy.flower.exchange import Grid, GridExchange
 from noiseworthy.deploy.flower.orders import orders_to
 from noiseworthy.deploy.flower.processes import link_of
-from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, taken
+from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, pull_soon, taken
 from noiseworthy.errors import GatewayError
 
 T = TypeVar("T")
@@ -64,6 +64,7 @@ def run_of(link: Link) -> Iterator[Grid]:
         # Flower lets messages be made only inside a process that belongs to a run
         TaskIdentity.task_id, TaskIdentity.run_id = told.task_id, told.run.run_id
         TaskIdentity.node_id = told.context.node_id
+        http_grid.pull_objects = pull_soon  # pyright: ignore
         grid = HttpGrid(link.address, link.insecure, link.trusted, token=task.token)
         grid._retry_invoker = None  # pyright: ignore  Flower's waits for ever, and interrupts us at a refusal
         grid.set_run(run_from_proto(told.run))

@@ -54,15 +54,9 @@ def lstm(
 @cache
 def _lstm(vocabulary: int, length: int, embedding: int, hidden: int, ridge: float) -> ModelTask:
     return nn.network(
-        partial(_initial, sizes=(vocabulary, embedding, hidden)),
-        _apply,
-        "tokens",
-        ridge=ridge,
-        chunk=_CHUNK,
-        form=partial(_tokens, length=length),
-        record_shape=(length,),
-        vocabulary=vocabulary,
-    )
+        partial(_initial, sizes=(vocabulary, embedding, hidden)), _apply, "tokens", ridge=ridge, chunk=_CHUNK,
+        form=partial(_tokens, length=length), record_shape=(length,), vocabulary=vocabulary,
+    )  # fmt: skip
 
 
 def _initial(key: Array, sizes: tuple[int, int, int]) -> dict[str, nn.Layer]:
