@@ -377,6 +377,7 @@ def test_a_full_disk_is_told_in_a_line():
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: what is written to cannot be used: No space left on device; name")
+    assert "free space" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -146,7 +146,7 @@ def test_a_late_reply_to_an_earlier_receipt_is_none_to_the_end_of_a_run():
 
     exchange = Direct({"north": north})
     exchange.send("north", packed(Receipt(run="a study")), 1e12)
-    assert released(exchange, "a study", {"north": 0}, 0.5) == set()
+    assert released(exchange, {"north": Receipt(run="a study", ended=True)}, 0.5) == set()
     assert ended == [False, True]
 
 

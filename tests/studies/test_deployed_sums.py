@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -357,3 +358,15 @@ def test_owners_get_keys_and_one_roster_that_stays_theirs(tmp_path):
     old.write_text(old.read_text().split("[secure_sum]")[0])
     with pytest.raises(ConfigError, match=r"owner.toml has no \[secure_sum\]"):
         write_owner_files(deployment, tmp_path / "owners")
+
+
+def test_an_owner_whose_signing_key_a_full_disk_cut_short_gets_one_afterwards(tmp_path):
+    deployment, most = deployment_of(SHORT), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (120, most[1]))  # room for what is public of a key
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_owner_files(deployment, tmp_path / "owners")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    files = write_owner_files(deployment, tmp_path / "owners")
+    assert digest_in(tmp_path) == load_owner(files["client 0"]).secure_sum.digest

@@ -110,6 +110,7 @@ def test_training_keeps_its_budget_and_held_out_records_have_their_own(world, tm
         assert 1 - 1e-6 < gateway.about.scored <= 1
         assert gateway.scoring is not None
         assert max(gateway.runs.spent, gateway.scoring.runs.spent) <= WHOLE * (1 + 1e-12)
+        assert not gateway.ledger.query("SELECT 1 FROM grants WHERE NOT acknowledged")
 
 
 def test_owners_draw_the_noise_of_scores_where_a_server_draws_all_other(tmp_path, tables):  # noqa: F811

@@ -96,7 +96,7 @@ def _complaint(error: Any) -> Sequence[str] | None:
         return error.mistakes if isinstance(error, ConfigError) else [str(error)]
     if isinstance(error, OSError):
         place = error.filename or ("what is written to" if error.errno == ENOSPC else None)
-        said = f"{place} cannot be used: {error.strerror}; name another place, or open this one"
+        said = f"{place} cannot be used: {error.strerror}; name another place, open this one or free space"
         return None if place is None else [said]
     if isinstance(error, ModuleNotFoundError):
         return _not_installed(str(error.name))

@@ -156,19 +156,18 @@ def confirmed(letters: Correspondence, run: str, seconds: float) -> None:
     answers(letters.exchange, told, seconds, Received)
 
 
-def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds: float) -> set[str]:
+def released(exchange: Exchange, receipts: Mapping[str, Receipt], seconds: float) -> set[str]:
     """Tell owners that a run is over, and give back what they hold for it.
 
     Args:
         exchange: with the owners.
-        run: by name.
-        received: of each owner, the last release that arrived; 0 if none did.
+        receipts: for each owner that which ends the run.
         seconds: to wait for them, as everywhere here.
 
     Returns:
         Owners who could not be told: their leases stay until they end them.
     """
-    told = {owner: packed(Receipt(run=run, received=last, ended=True)) for owner, last in received.items()}
+    told = {owner: packed(receipt) for owner, receipt in receipts.items()}
     return told.keys() - answers(exchange, told, seconds, Received).keys()
 
 

@@ -21,7 +21,7 @@ from noiseworthy.deploy.asking import Asking, seen_of
 from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Exchange
-from noiseworthy.deploy.gateway.messages import About, LeaseRequest, Seen
+from noiseworthy.deploy.gateway.messages import About, LeaseRequest, Receipt, Seen
 from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
@@ -263,8 +263,12 @@ class _Session:
 
     def end(self) -> frozenset[str]:
         """Have owners let go of what they hold for the run; returns those who could not be told."""
-        received = dict.fromkeys(self.deployment.federation.clients, 0) | self.told.received
-        return frozenset(released(self.exchange, self.told.run, received, self.patience / 4))
+        last, told = self.told.received, {one["client"] for one in self.told.score.get("owners", ())}
+        receipts = {
+            name: Receipt(run=self.told.run, received=last.get(name, 0), scored=int(name in told), ended=True)
+            for name in self.deployment.federation.clients
+        }
+        return frozenset(released(self.exchange, receipts, self.patience / 4))
 
     def _lease(self, name: str) -> LeaseRequest:
         demand = self.deployment.demand_of(name)

@@ -1,6 +1,5 @@
 """Rosters of owners who sum: their signing keys, and the file that lists the public ones."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,9 +34,9 @@ def make_signing_key(path: Path) -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
     plain = serialization.NoEncryption()
     kind = serialization.PrivateFormat.OpenSSH
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(key.private_bytes(serialization.Encoding.PEM, kind, plain))
-    path.with_suffix(".pub").write_text(public_line(key) + "\n")
+    write_whole(path.with_suffix(".pub"), public_line(key) + "\n")
+    # last and whole: where a full disk left a part of it, no other would ever be made
+    write_whole(path, key.private_bytes(serialization.Encoding.PEM, kind, plain), 0o600)
     return key
 
 

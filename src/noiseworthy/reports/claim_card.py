@@ -189,7 +189,7 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    with writing(f"run folder {folder}", f"make it writable, then: noiseworthy report {folder}"):
+    with writing(f"run folder {folder}", f"free space or open it, then: noiseworthy report {folder}"):
         write_whole(folder / FILE, json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False))
         write_whole(folder / PAGE, page)
 

@@ -59,7 +59,7 @@ def write_report(record: Record | RunRecord, folder: Path) -> Path:
     record = view(record)
     figures = all_figures(record)
     page = page_of(record, figures)
-    with writing(f"run folder {folder}", f"make it writable, then: noiseworthy report {folder}"):
+    with writing(f"run folder {folder}", f"free space or open it, then: noiseworthy report {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
             write_png(figures.get(name), folder / f"{name}.png")

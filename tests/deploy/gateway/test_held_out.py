@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from noiseworthy.calls.tune import _of_owner
 from noiseworthy.cli import app
+from noiseworthy.deploy.gateway.client import packed
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
-from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded
+from noiseworthy.deploy.gateway.messages import Receipt, Refused, Request, Uploaded
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError, DataError, LedgerError
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
@@ -215,6 +216,17 @@ def test_each_part_has_a_budget_of_its_own(gateway):
     assert gateway.about.spent == spent
     moved = (8 / 3) ** 0.5 / 10 / 0.3  # sqrt(8/3) C / n over the noise
     assert gateway.about.scored == pytest.approx((moved / gateway.account.size) ** 2, rel=1e-5)
+
+
+def test_a_receipt_says_of_each_part_what_arrived(gateway):
+    asked(gateway, request(FedSGDWork()))
+    asked(gateway, request(SCORE))
+    arrived = []
+    for receipt in (Receipt(run="run", received=1), Receipt(run="run", scored=1)):
+        gateway.answer(packed(receipt))
+        arrived.append([bool(one) for (one,) in gateway.ledger.query("SELECT acknowledged FROM grants")])
+    assert arrived == [[True, False], [True, True]]
+    assert b"scored" not in packed(Receipt(run="run", received=1))
 
 
 def test_a_score_beyond_the_budget_of_held_out_records_is_refused_and_training_goes_on(gateway):

@@ -228,6 +228,7 @@ class Gateway:
     def _received(self, receipt: Receipt) -> Received:
         run = self.runs.number_of(receipt.run)
         self.runs.acknowledge(run, receipt.received)
+        (self.scoring or self).runs.acknowledge(run, receipt.scored)
         if run is not None and receipt.ended:
             end_leases(self.ledger, run, self.number)
             _log.info("run %r is over", receipt.run)
@@ -316,8 +317,7 @@ class Gateway:
                 raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
             return ()  # nothing is computed from it: its bytes are sealed, or it is lost
         # `reserve` looks again; here a run that it would refuse stays out of the ledger and compiles nothing
-        short = self.ledger.shortage([charge], run)
-        if short is not None:
+        if (short := self.ledger.shortage([charge], run)) is not None:
             raise Declined(short.why, short.message)
         memory = self._recalled(accepted)
         self.rehearse(accepted)

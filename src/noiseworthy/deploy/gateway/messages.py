@@ -212,11 +212,13 @@ class Receipt(Table):
     Attributes:
         run: by name.
         received: last release of the run whose upload arrived.
+        scored: the same of records that are held out; left out where none did.
         ended: whether the run is over: what is held for it and not spent goes back to the budget.
     """
 
     run: RunName
     received: Release = 0
+    scored: Annotated[Release, Field(exclude_if=lambda scored: not scored)] = 0
     ended: bool = False
 
 

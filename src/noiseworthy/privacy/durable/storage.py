@@ -61,9 +61,7 @@ LATER = {
         id INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts,
         key TEXT NOT NULL, digest TEXT NOT NULL
     )""",
-    "restores": """(
-        id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0
-    )""",
+    "restores": "(id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0)",
 }
 """Tables that ledgers of before do not know, and need not. A row of `restores` is a time that the ledger was
 put back: a head that is missing since, where one is known, and whether the owner has said what was spent
