@@ -111,15 +111,11 @@ def open_task(
 def _linear_keys(table: TaskTable) -> dict[str, bool]:
     """Which keys that only linear models take are stated."""
     return {
-        "feature_norm": table.feature_norm is not None,
-        "normalise": table.normalise,
-        "bias": table.bias not in ("auto", 0.0),
-        "pooling": table.pooling != 1,
-        "projection": table.projection is not None,
-        "reference": table.reference is not None,
-        "class_weights": table.class_weights is not None,
-        "features": table.features is not None,
-    }
+        "feature_norm": table.feature_norm is not None, "normalise": table.normalise,
+        "bias": table.bias not in ("auto", 0.0), "pooling": table.pooling != 1,
+        "projection": table.projection is not None, "reference": table.reference is not None,
+        "class_weights": table.class_weights is not None, "features": table.features is not None,
+    }  # fmt: skip
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
