@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from flwr.proto.control_pb2 import ListRunsRequest
+from flwr.superlink.grid import http_grid
 
 from noiseworthy.deploy.flower.commands import Link, Node, environment
 from noiseworthy.deploy.flower.keys import key_in, make_node_key
@@ -29,6 +30,7 @@ from noiseworthy.deploy.flower.processes import (
     stop,
 )
 from noiseworthy.deploy.flower.session import LinkExchange, run_of
+from noiseworthy.deploy.flower.tasks import pull_soon
 
 OWNERS = ("north", "south")
 
@@ -106,6 +108,7 @@ def test_a_run_whose_training_was_killed_ends_before_the_next_one(link):
     with orders_to(link) as orders:
         left = orders.begin_run()
     with run_of(link) as grid:
+        assert http_grid.pull_objects is pull_soon
         ours = grid.run.run_id
         assert status_of_runs(link) == {left: "finished failed", ours: "running"}
         assert list(grid.get_nodes()) == []

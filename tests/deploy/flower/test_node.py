@@ -227,14 +227,19 @@ def test_flowers_own_loop_sleeps_at_the_pace_of_messages_that_came(supernode, sl
     for name in ("_pull_and_store_message", "time"):
         monkeypatch.setattr(start_client_internal, name, getattr(start_client_internal, name))
     monkeypatch.setattr(inflatable_utils, "pull_objects", inflatable_utils.pull_objects)
+    pulled = []
+    monkeypatch.setattr(
+        node, "pull_soon", lambda *ids, **options: pulled.append(1) or pull_soon(*ids, **options)
+    )
     node.keep_pace(node.Pace())
-    assert inflatable_utils.pull_objects is pull_soon
+    assert inflatable_utils.pull_objects is node.pull_soon
     start_client_internal.time.sleep(3)
     supernode.receives(enclosed(b"lost"), b"", ends=True)
     start_client_internal.time.sleep(3)
     supernode.receives(enclosed(b"abc"), b"")
     start_client_internal.time.sleep(3)
     assert slept.seconds == [3, 3, 0.1]
+    assert len(pulled) == 2
 
 
 def test_what_is_still_on_its_way_is_asked_for_again_at_once_whatever_flower_would_wait(monkeypatch):

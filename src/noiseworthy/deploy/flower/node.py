@@ -177,7 +177,7 @@ def drop_what_ended() -> None:
 
 
 def keep_pace(pace: Pace) -> None:
-    """Have this process's supernode look for messages at a pace; Flower's sleeps 3 s where it finds none."""
+    """Have this process's supernode look for messages, and for what is missing of one, at a pace of ours."""
     worker: Any = start_client_internal
     pull = worker._pull_and_store_message
 
